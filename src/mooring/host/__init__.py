@@ -1,0 +1,1 @@
+"""Every system call and every file: the only room that touches the machine."""

@@ -1,0 +1,192 @@
+"""The `Host` protocol: everything mooring ever does to a machine, as small calls that can be replayed in memory.
+
+A host's calls are plain and blocking; each is one step that either happened or did not (or raises OSError half
+way, with the same errno as Linux). Plugins never call them on the event loop directly when they may take long:
+they hand a function to `run`, saying what the calls risk.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Risk(enum.Enum):
+    """What a batch of host calls may cost, and so where it runs."""
+
+    CHEAP = "cheap"  # a few microseconds each, on a local file system that is ours: inline on the event loop
+    BULKY = "bulky"  # may touch many files: in a small pool
+    HANGING = "hanging"  # may never return (a foreign or network file system): in a thread that can be abandoned
+
+
+class FileKind(enum.Enum):
+    DIRECTORY = "directory"
+    FILE = "file"
+    LINK = "link"
+    SOCKET = "socket"
+    CHARACTER_DEVICE = "character device"
+    BLOCK_DEVICE = "block device"
+    FIFO = "fifo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """What lstat (or stat) tells of a path. `mode` holds the permission bits including setuid, setgid, sticky."""
+
+    kind: FileKind
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    device: int
+    inode: int
+    modified_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountFacts:
+    """One mount, as the kernel sees it. `id` is never reused while the machine runs (where the kernel offers that)."""
+
+    id: int
+    parent_id: int
+    path: str
+    root: str  # the directory of the file system that is mounted there
+    device: int
+    fs_type: str
+    source: str
+    options: tuple[str, ...] = ()  # per mount and of the super block, split at commas outside quotes
+    propagation: str = "private"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file to be written below a directory; `path` is relative and may contain sub-directories."""
+
+    path: str
+    data: bytes
+    mode: int
+    uid: int | None = None  # None keeps the owner of the process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """What an ownership walk sets: the group, and mode bits added to files and directories."""
+
+    gid: int
+    file_mask: int
+    directory_mask: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipReport:
+    """What an ownership walk did. `errors` are per-entry failures, the first few with their text."""
+
+    visited: int
+    changed: int
+    errors: Sequence[str] = field(default_factory=tuple)
+
+
+class Host(Protocol):
+    """A machine. Paths are absolute strings. Missing things raise FileNotFoundError unless said otherwise."""
+
+    # -- looking -------------------------------------------------------------------------------------------------
+    def look(self, path: str) -> FileFacts | None:
+        """lstat: the facts of the path itself (links not followed), or None when nothing is there."""
+        ...
+
+    def look_through(self, path: str) -> FileFacts | None:
+        """stat: the facts of what the path leads to, or None when that does not exist."""
+        ...
+
+    def names_in(self, path: str) -> list[str]:
+        """Names in a directory, sorted, without touching the entries themselves."""
+        ...
+
+    def read_file(self, path: str) -> bytes: ...
+
+    def read_link(self, path: str) -> str | None:
+        """The text of a symbolic link, or None when there is no such path. OSError EINVAL when it is no link."""
+        ...
+
+    def mount_at(self, path: str) -> MountFacts | None:
+        """The topmost mount whose root is exactly this path, or None when it is no mount point.
+
+        Asks the kernel without entering the file system, so a dead server does not block it. A missing path is None.
+        """
+        ...
+
+    def mounts(self) -> Sequence[MountFacts]:
+        """All mounts of this mount namespace, read at once; lower mounts of a stack come before upper ones."""
+        ...
+
+    # -- making --------------------------------------------------------------------------------------------------
+    def make_directories(self, path: str, mode: int) -> None:
+        """mkdir -p: missing directories get `mode` less the umask (022); existing ones stay as they are."""
+        ...
+
+    def make_directory(self, path: str, mode: int) -> None:
+        """mkdir of one directory, mode less the umask; FileExistsError when something is there."""
+        ...
+
+    def write_files(self, directory: str, files: Sequence[NewFile]) -> None:
+        """Write all files below a directory: sub-directories 0777 less the umask, each file's mode and owner exact."""
+        ...
+
+    def create_file(self, path: str, mode: int) -> None:
+        """Create an empty file with exactly this mode; FileExistsError when something is there."""
+        ...
+
+    def make_link(self, text: str, path: str, uid: int | None = None) -> None:
+        """Create a symbolic link at `path` containing `text`, owned by uid when given."""
+        ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def change_mode(self, path: str, mode: int) -> None: ...
+
+    def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
+        """Walk the tree below and including `path`, children before their directory, the root last.
+
+        Never follows links, never crosses into another mount, ignores entries that vanish, skips what is already right.
+        """
+        ...
+
+    # -- mounting ------------------------------------------------------------------------------------------------
+    def mount_tmpfs(self, path: str, *, size: int | None = None, mode: int | None = None) -> None:
+        """Mount a tmpfs (nosuid/nodev not set, as the kubelet; noswap where the kernel has it)."""
+        ...
+
+    def resize_tmpfs(self, path: str, size: int) -> None: ...
+
+    def bind(self, source: str, target: str, *, read_only: bool = False, recursive: bool = False) -> None:
+        """Bind-mount `source` on `target`; it becomes visible complete with its flags."""
+        ...
+
+    def unmount(self, path: str) -> None:
+        """Unmount the topmost mount at path. OSError EINVAL when it is no mount point, EBUSY when in use."""
+        ...
+
+    # -- removing ------------------------------------------------------------------------------------------------
+    def remove_file(self, path: str) -> None:
+        """unlink: a file or link, never a directory."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """rmdir: only an empty directory that is no mount point."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all below it, relative to descriptors, following no link.
+
+        Refuses to cross into another mount: OSError EBUSY naming the mount point, with all that lies outside of it gone.
+        """
+        ...
+
+    # -- running -------------------------------------------------------------------------------------------------
+    async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
+        """Run a batch of calls where its risk belongs; `Doubtful` when no answer came within the deadline."""
+        ...

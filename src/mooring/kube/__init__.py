@@ -1,0 +1,1 @@
+"""Kubernetes vocabulary: objects, manifests, the API protocol, the local store and informers."""

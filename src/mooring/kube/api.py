@@ -1,0 +1,149 @@
+"""The API protocol: what informers, populator and controllers may ask, on either store."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol
+
+from mooring.errors import MooringError
+from mooring.kube.objects.kinds import Kind, ObjectT
+
+
+class ApiError(MooringError):
+    """The API answered no. `code` is the HTTP status that a Kubernetes API server gives for it."""
+
+    code = 500
+
+
+class NotFound(ApiError):
+    code = 404
+
+
+class AlreadyExists(ApiError):
+    code = 409
+
+
+class Conflict(ApiError):
+    """The object changed since it was read, or a precondition does not hold."""
+
+    code = 409
+
+
+class Expired(ApiError):
+    """The resourceVersion or continue token is too old to answer from."""
+
+    code = 410
+
+
+class TooLargeResourceVersion(ApiError):
+    """The resourceVersion asked for lies in the future of this server."""
+
+    code = 504
+
+
+class Invalid(ApiError):
+    code = 422
+
+
+class TooManyRequests(ApiError):
+    code = 429
+
+
+class ConnectionRefused(ApiError):
+    """Nobody listens at the API server's address."""
+
+    code = 503
+
+
+class InternalError(ApiError):
+    code = 500
+
+
+class EventType(enum.Enum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+    ERROR = "ERROR"
+
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends the initial events of a streaming list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchEvent(Generic[ObjectT]):
+    """One event of a watch. A bookmark carries only a resourceVersion; an ERROR carries the error instead."""
+
+    type: EventType
+    resource_version: str
+    object: ObjectT | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    error: ApiError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectList(Generic[ObjectT]):
+    items: Sequence[ObjectT]
+    resource_version: str
+    continue_token: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """What to list. `resource_version` is "" for the newest, "0" for any, else "not older than"."""
+
+    namespace: str = ""  # "" is all namespaces
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+    resource_version: str = ""
+    allow_bookmarks: bool = True
+    timeout_seconds: int | None = None
+    send_initial_events: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preconditions:
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class Api(Protocol):
+    """Kubernetes' API as far as mooring uses it. All methods raise `ApiError` and nothing else on purpose."""
+
+    async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT: ...
+
+    async def list(self, kind: Kind[ObjectT], options: ListOptions = ...) -> ObjectList[ObjectT]: ...
+
+    def watch(
+        self, kind: Kind[ObjectT], options: WatchOptions = ...
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[ObjectT]]]:
+        """A stream of events; leaving the context closes it. Opening may raise (410, 429, refused)."""
+        ...
+
+    async def create(self, obj: ObjectT) -> ObjectT: ...
+
+    async def patch(
+        self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
+    ) -> ObjectT:
+        """Apply a JSON merge patch. `metadata.resourceVersion` in it makes the patch conditional."""
+        ...
+
+    async def delete(
+        self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = ...
+    ) -> ObjectT:
+        """Delete, or with finalizers set the deletionTimestamp; returns the object as it was left."""
+        ...

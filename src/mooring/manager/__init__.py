@@ -1,0 +1,1 @@
+"""The running volume manager: populator, executor, reconstruction, waits."""

@@ -1,0 +1,1 @@
+"""One coroutine a file: what each planned operation does."""

@@ -1,0 +1,1 @@
+"""Volume types, one file each."""

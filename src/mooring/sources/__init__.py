@@ -1,0 +1,1 @@
+"""Where pods and objects come from."""

@@ -1,0 +1,1 @@
+"""Shipped test parts: an in-memory host, virtual time, seeded histories, conformance suites."""
