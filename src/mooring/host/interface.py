@@ -182,7 +182,7 @@ class Host(Protocol):
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all below it, relative to descriptors, following no link.
 
-        Refuses to cross into another mount: OSError EBUSY naming the mount point, with all that lies outside of it gone.
+        Refuses to cross into another mount: OSError EBUSY naming the mount point, with all outside of it gone.
         """
         ...
 
