@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mooring.kube.objects.meta import KubernetesObject, ObjectReference, Unmodelled, Value
 from mooring.kube.objects.pod import Quantities
 
 
 class NodeSpec(Value, frozen=True, kw_only=True):
-    provider_id: str = ""
+    provider_id: str = msgspec.field(name="providerID", default="")
     unschedulable: bool = False
     taints: tuple[Unmodelled, ...] = ()
 

@@ -89,6 +89,7 @@ class PodSpec(Value, frozen=True, kw_only=True):
     ephemeral_containers: tuple[Container, ...] = ()
     node_name: str = ""
     service_account_name: str = ""
+    service_account: str = ""  # the older name of service_account_name
     security_context: PodSecurityContext | None = None
     host_users: bool | None = None
     host_network: bool = False

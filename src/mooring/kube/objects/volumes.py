@@ -19,7 +19,7 @@ class KeyToPath(Value, frozen=True, kw_only=True):
 
 class EmptyDirVolumeSource(Value, frozen=True, kw_only=True):
     medium: str = ""
-    size_limit: str | int | None = None
+    size_limit: str | int | float | None = None
     mode: int | None = None
 
 
@@ -120,6 +120,11 @@ class VolumeProjection(Value, frozen=True, kw_only=True):
     cluster_trust_bundle: ClusterTrustBundleProjection | None = None
     pod_certificate: PodCertificateProjection | None = None
 
+    @property
+    def source_names(self) -> list[str]:
+        """The manifest names of the sources that are set (one in a useful projection)."""
+        return _names_of_set_fields(self)
+
 
 class ProjectedVolumeSource(Value, frozen=True, kw_only=True):
     sources: tuple[VolumeProjection, ...] = ()
@@ -160,7 +165,7 @@ class NFSVolumeSource(Value, frozen=True, kw_only=True):
 class ISCSIVolumeSource(Value, frozen=True, kw_only=True):
     target_portal: str
     iqn: str
-    lun: int
+    lun: int = 0
     portals: tuple[str, ...] = ()
     iscsi_interface: str = "default"
     fs_type: str = ""
@@ -240,5 +245,9 @@ class Volume(Value, frozen=True, kw_only=True):
     @property
     def source_names(self) -> list[str]:
         """The manifest names of the sources that are set (one in a valid volume)."""
-        fields = msgspec.structs.fields(type(self))
-        return [field.encode_name for field in fields if field.name != "name" and getattr(self, field.name) is not None]
+        return _names_of_set_fields(self)
+
+
+def _names_of_set_fields(value: Volume | VolumeProjection) -> list[str]:
+    names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+    return [encoded for name, encoded in names if name != "name" and getattr(value, name) is not None]
