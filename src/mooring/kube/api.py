@@ -121,10 +121,13 @@ class Preconditions:
     resource_version: str | None = None
 
 
-class Api(Protocol):
-    """Kubernetes' API as far as mooring uses it. All methods raise `ApiError` and nothing else on purpose."""
+LIST_ALL = ListOptions()
+WATCH_ALL = WatchOptions()
+NO_PRECONDITIONS = Preconditions()
 
-    async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT: ...
+
+class ListerWatcher(Protocol):
+    """The reading half of the API that a `Reflector` needs. Raises `ApiError` and nothing else on purpose."""
 
     async def list(self, kind: Kind[ObjectT], options: ListOptions = ...) -> ObjectList[ObjectT]: ...
 
@@ -134,12 +137,24 @@ class Api(Protocol):
         """A stream of events; leaving the context closes it. Opening may raise (410, 429, refused)."""
         ...
 
-    async def create(self, obj: ObjectT) -> ObjectT: ...
+
+class Api(ListerWatcher, Protocol):
+    """Kubernetes' API as far as mooring uses it. All methods raise `ApiError` and nothing else on purpose."""
+
+    async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT: ...
+
+    async def create(self, obj: ObjectT) -> ObjectT:
+        """Create; the status is the server's own except for a Node. `generateName` picks a free name."""
+        ...
 
     async def patch(
         self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
     ) -> ObjectT:
-        """Apply a JSON merge patch. `metadata.resourceVersion` in it makes the patch conditional."""
+        """Apply a JSON merge patch. `metadata.resourceVersion` in it makes the patch conditional.
+
+        With `subresource="status"` only the status changes; without, only the rest. Returns the object as it was
+        left; when the patch removes the last finalizer of a deleted object, the object as it went.
+        """
         ...
 
     async def delete(
@@ -147,3 +162,12 @@ class Api(Protocol):
     ) -> ObjectT:
         """Delete, or with finalizers set the deletionTimestamp; returns the object as it was left."""
         ...
+
+
+def object_title(kind: Kind[ObjectT], namespace: str, name: str) -> str:
+    """How an object is called in messages: `Pod 'default/web'`."""
+    return f"{kind} '{namespace}/{name}'" if namespace else f"{kind} '{name}'"
+
+
+def not_found(kind: Kind[ObjectT], namespace: str, name: str) -> NotFound:
+    return NotFound(f"cannot find {object_title(kind, namespace, name)}", why="no such object exists")

@@ -1,0 +1,97 @@
+"""SharedInformerFactory: one informer for each kind that is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from mooring.kube.api import ListerWatcher
+from mooring.kube.indexer import Lister
+from mooring.kube.informer import SharedIndexInformer
+from mooring.kube.objects.kinds import Kind, ObjectT
+from mooring.kube.reflector import REFLECT_ALL, ReflectorOptions
+
+Tweak = Callable[[Kind[Any]], ReflectorOptions]
+
+
+class SharedInformerFactory:
+    """Informers by kind, made when first asked for. Only kinds that were asked for are watched.
+
+    `tweak` says what to reflect of a kind (namespace, selectors); `resync_periods` goes by the kind's name.
+    `transform` is installed on all informers.
+    """
+
+    def __init__(
+        self,
+        api: ListerWatcher,
+        *,
+        default_resync: float = 0.0,
+        resync_periods: Mapping[str, float] | None = None,
+        tweak: Tweak = lambda kind: REFLECT_ALL,
+        transform: Callable[[Any], Any] | None = None,
+        random_source: random.Random | None = None,
+    ) -> None:
+        self._api = api
+        self._default_resync = default_resync
+        self._resync_periods = resync_periods or {}
+        self._tweak = tweak
+        self._transform = transform
+        self._random = random_source or random.Random()
+        self._informers: dict[str, SharedIndexInformer[Any]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._shutting_down = False
+
+    def informer(self, kind: Kind[ObjectT]) -> SharedIndexInformer[ObjectT]:
+        """The informer of a kind, always the same one."""
+        known = self._informers.get(kind.name)
+        if known is not None:
+            return cast("SharedIndexInformer[ObjectT]", known)
+        informer = SharedIndexInformer(
+            self._api,
+            kind,
+            resync_period=self._resync_periods.get(kind.name, self._default_resync),
+            options=self._tweak(kind),
+            random_source=self._random,
+        )
+        if self._transform is not None:
+            informer.set_transform(self._transform)
+        self._informers[kind.name] = informer
+        return informer
+
+    def lister(self, kind: Kind[ObjectT]) -> Lister[ObjectT]:
+        return self.informer(kind).lister()
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Run the informers that were asked for and do not run yet, as tasks of a group that the caller owns."""
+        if self._shutting_down:
+            return
+        for name, informer in self._informers.items():
+            if name not in self._tasks:
+                self._tasks[name] = tasks.create_task(informer.run(), name=f"informer of {name}")
+
+    async def wait_for_cache_sync(self, *, timeout: float | None = None) -> Mapping[str, bool]:
+        """Wait for the informers started so far; which kinds are synced, by name.
+
+        A kind is false when its informer stopped or when `timeout` seconds passed before its initial list came.
+        """
+        started = [self._informers[name] for name in self._tasks]
+        try:
+            async with asyncio.timeout(timeout):
+                for informer in started:
+                    await informer.wait_synced()
+        except TimeoutError:
+            pass
+        return {informer.kind.name: informer.has_synced for informer in started}
+
+    def stop(self) -> None:
+        """Ask all informers to end; `shutdown` waits until they have."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def shutdown(self) -> None:
+        """Start nothing any more, and wait until all informers have ended. It does not end them itself."""
+        self._shutting_down = True
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
