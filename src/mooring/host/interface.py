@@ -83,10 +83,11 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipReport:
-    """What an ownership walk did. `errors` are per-entry failures, the first few with their text."""
+    """What an ownership walk did: `failed` entries kept their owner or mode, and `errors` tells of the first few."""
 
     visited: int
     changed: int
+    failed: int = 0
     errors: Sequence[str] = field(default_factory=tuple)
 
 
@@ -133,7 +134,10 @@ class Host(Protocol):
         ...
 
     def write_files(self, directory: str, files: Sequence[NewFile]) -> None:
-        """Write all files below a directory: sub-directories 0777 less the umask, each file's mode and owner exact."""
+        """Write new files below a directory: sub-directories 0777 less the umask, each file's mode and owner exact.
+
+        FileExistsError when one is there already; the files before it have been written then.
+        """
         ...
 
     def create_file(self, path: str, mode: int) -> None:
@@ -144,9 +148,13 @@ class Host(Protocol):
         """Create a symbolic link at `path` containing `text`, owned by uid when given."""
         ...
 
-    def rename(self, old: str, new: str) -> None: ...
+    def rename(self, old: str, new: str) -> None:
+        """rename(2): replaces a file or link, or an empty directory, at `new` in one step."""
+        ...
 
-    def change_mode(self, path: str, mode: int) -> None: ...
+    def change_mode(self, path: str, mode: int) -> None:
+        """chmod, following links: exactly these permission bits."""
+        ...
 
     def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
         """Walk the tree below and including `path`, children before their directory, the root last.
@@ -160,10 +168,15 @@ class Host(Protocol):
         """Mount a tmpfs (nosuid/nodev not set, as the kubelet; noswap where the kernel has it)."""
         ...
 
-    def resize_tmpfs(self, path: str, size: int) -> None: ...
+    def resize_tmpfs(self, path: str, size: int) -> None:
+        """Set the size limit of the tmpfs mounted at path. OSError EINVAL when none is, or it holds more than that."""
+        ...
 
     def bind(self, source: str, target: str, *, read_only: bool = False, recursive: bool = False) -> None:
-        """Bind-mount `source` on `target`; it becomes visible complete with its flags."""
+        """Bind-mount `source` on `target`; it becomes visible complete with its flags.
+
+        `recursive` takes the mounts below the source along, and then `read_only` holds for each of them.
+        """
         ...
 
     def unmount(self, path: str) -> None:
@@ -180,7 +193,7 @@ class Host(Protocol):
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and all below it, relative to descriptors, following no link.
+        """Remove a directory and all below it, relative to descriptors, following no link; NotADirectoryError else.
 
         Refuses to cross into another mount: OSError EBUSY naming the mount point, with all outside of it gone.
         """

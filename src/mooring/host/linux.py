@@ -1,0 +1,241 @@
+"""`LinuxHost`: the machine mooring runs on.
+
+Directories and files get the modes a umask of 022 gives. The daemon sets that umask when it starts; a host made in a
+process with another one corrects each mode afterwards, which costs a call more.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from mooring.host import features as kernel
+from mooring.host import ownership as ownership_walk
+from mooring.host import removal
+from mooring.host.features import KernelFeatures
+from mooring.host.interface import FileFacts, FileKind, MountFacts, NewFile, Ownership, OwnershipReport, Risk
+from mooring.host.mounts import Mounts
+from mooring.host.paths import checked_relative
+from mooring.host.threads import Threads
+
+T = TypeVar("T")
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a fifo without a writer must not block
+_HANDLE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_PIECE = 1 << 16
+_DIRECTORY_BITS = 0o1755  # what a umask of 022 leaves; mkdir(2) takes no setuid and setgid bits
+_KINDS = {
+    stat.S_IFDIR: FileKind.DIRECTORY,
+    stat.S_IFREG: FileKind.FILE,
+    stat.S_IFLNK: FileKind.LINK,
+    stat.S_IFSOCK: FileKind.SOCKET,
+    stat.S_IFCHR: FileKind.CHARACTER_DEVICE,
+    stat.S_IFBLK: FileKind.BLOCK_DEVICE,
+    stat.S_IFIFO: FileKind.FIFO,
+}
+
+
+class LinuxHost:
+    """The machine itself. Mounts are those of the mount namespace in which the host was made."""
+
+    def __init__(self, *, features: KernelFeatures | None = None, deadline: float = 120.0, pool_size: int = 4) -> None:
+        self.features = kernel.probe() if features is None else features
+        self.threads = Threads(pool_size=pool_size, deadline=deadline)
+        self._mounts = Mounts(self.features)
+        self._umask = _process_umask()
+
+    # -- looking -------------------------------------------------------------------------------------------------
+    def look(self, path: str) -> FileFacts | None:
+        try:
+            return _facts(os.lstat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def look_through(self, path: str) -> FileFacts | None:
+        try:
+            return _facts(os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names_in(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def read_file(self, path: str) -> bytes:
+        descriptor = os.open(path, _READ)
+        try:
+            data = piece = os.read(descriptor, _PIECE)
+            while piece:
+                piece = os.read(descriptor, _PIECE)
+                data += piece
+            return data
+        finally:
+            os.close(descriptor)
+
+    def read_link(self, path: str) -> str | None:
+        try:
+            return os.readlink(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def mount_at(self, path: str) -> MountFacts | None:
+        return self._mounts.at(path)
+
+    def mounts(self) -> Sequence[MountFacts]:
+        return self._mounts.all()
+
+    # -- making --------------------------------------------------------------------------------------------------
+    def make_directories(self, path: str, mode: int) -> None:
+        try:
+            self.make_directory(path, mode)
+        except FileNotFoundError:
+            above = os.path.dirname(path)
+            if not above or above == path:
+                raise
+            self.make_directories(above, mode)
+            self.make_directories(path, mode)
+        except FileExistsError:
+            if not _leads_to_directory(path):
+                raise
+
+    def make_directory(self, path: str, mode: int) -> None:
+        mode &= _DIRECTORY_BITS
+        os.mkdir(path, mode)
+        if mode & self._umask:
+            os.chmod(path, mode)
+
+    def write_files(self, directory: str, files: Sequence[NewFile]) -> None:
+        handle = os.open(directory, _HANDLE)
+        handles = {"": handle}
+        try:
+            for file in files:
+                above, _, name = file.path.rpartition("/")
+                if above and above not in handles:
+                    self._open_directories(handles, checked_relative(above))
+                _write_file(handles[above], name, file)
+        except OSError as error:  # it names a path relative to a descriptor
+            raise OSError(error.errno, error.strerror, f"{directory}/{file.path}") from None
+        finally:
+            for handle in handles.values():
+                os.close(handle)
+
+    def create_file(self, path: str, mode: int) -> None:
+        descriptor = os.open(path, _NEW_FILE, mode)
+        try:
+            os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+
+    def make_link(self, text: str, path: str, uid: int | None = None) -> None:
+        os.symlink(text, path)
+        if uid is not None:
+            os.lchown(path, uid, -1)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def change_mode(self, path: str, mode: int) -> None:
+        os.chmod(path, mode)
+
+    def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
+        return ownership_walk.set_ownership(path, ownership, self.features)
+
+    # -- mounting ------------------------------------------------------------------------------------------------
+    def mount_tmpfs(self, path: str, *, size: int | None = None, mode: int | None = None) -> None:
+        self._mounts.mount_tmpfs(path, size, mode)
+
+    def resize_tmpfs(self, path: str, size: int) -> None:
+        self._mounts.resize_tmpfs(path, size)
+
+    def bind(self, source: str, target: str, *, read_only: bool = False, recursive: bool = False) -> None:
+        self._mounts.bind(source, target, read_only, recursive)
+
+    def unmount(self, path: str) -> None:
+        self._mounts.unmount(path)
+
+    # -- removing ------------------------------------------------------------------------------------------------
+    def remove_file(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(path)
+
+    def remove_tree(self, path: str) -> None:
+        removal.remove_tree(path, self.features)
+
+    # -- running -------------------------------------------------------------------------------------------------
+    async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
+        if risk is Risk.CHEAP:
+            return call()
+        return await self.threads.run(call, risk=risk, what=what)
+
+    @property
+    def stuck(self) -> int:
+        """How many threads hang in a call that nobody waits for any more."""
+        return self.threads.stuck
+
+    def close(self) -> None:
+        """Give back the descriptor that watches the mount table."""
+        self._mounts.close()
+
+    def _open_directories(self, handles: dict[str, int], path: str) -> None:
+        """Make the directories of a relative path where they are missing, and keep a handle of each."""
+        above = ""
+        for name in path.split("/"):
+            here = f"{above}/{name}" if above else name
+            if here not in handles:
+                self._make_directory_in(handles[above], name)
+                handles[here] = os.open(name, _HANDLE | os.O_NOFOLLOW, dir_fd=handles[above])
+            above = here
+
+    def _make_directory_in(self, directory: int, name: str) -> None:
+        try:
+            os.mkdir(name, 0o755, dir_fd=directory)
+        except FileExistsError:
+            return
+        if self._umask & 0o755:
+            os.chmod(name, 0o755, dir_fd=directory)
+
+
+def _write_file(directory: int, name: str, file: NewFile) -> None:
+    descriptor = os.open(name, _NEW_FILE, file.mode, dir_fd=directory)
+    try:
+        data = file.data
+        written = os.write(descriptor, data) if data else 0
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
+        if file.uid is not None:
+            os.fchown(descriptor, file.uid, -1)  # before the mode, of which it clears setuid and setgid
+        os.fchmod(descriptor, file.mode)
+    finally:
+        os.close(descriptor)
+
+
+def _leads_to_directory(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except FileNotFoundError:  # a link that leads nowhere
+        return False
+
+
+def _facts(result: os.stat_result) -> FileFacts:
+    mode = result.st_mode
+    return FileFacts(
+        kind=_KINDS[stat.S_IFMT(mode)],
+        mode=mode & 0o7777,
+        uid=result.st_uid,
+        gid=result.st_gid,
+        size=result.st_size,
+        device=result.st_dev,
+        inode=result.st_ino,
+        modified_at=result.st_mtime,
+    )
+
+
+def _process_umask() -> int:
+    with open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Umask:"):
+                return int(line[6:], 8)
+    return 0o777  # unknown before Linux 4.7: every mode is corrected

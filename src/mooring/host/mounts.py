@@ -1,0 +1,128 @@
+"""Making, changing, undoing and looking at mounts, in the best way this kernel offers.
+
+Looking never enters the mounted file system, so a server that no longer answers does not block it.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Sequence
+
+from mooring.host import mount_facts, syscalls
+from mooring.host.features import KernelFeatures
+from mooring.host.interface import MountFacts
+from mooring.host.mount_table import CurrentMounts
+
+_FLAGS = {  # what a bind remount has to repeat, since it replaces all flags of the mount
+    "nosuid": 0x2,
+    "nodev": 0x4,
+    "noexec": 0x8,
+    "nosymfollow": 0x100,
+    "noatime": 0x400,
+    "nodiratime": 0x800,
+    "relatime": 0x200000,
+}
+
+
+def mount_id_behind(descriptor: int) -> int:
+    """Return the id (of the kind that may be used again) of the mount a descriptor was opened through."""
+    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as file:
+        for line in file:
+            if line.startswith(b"mnt_id:"):
+                return int(line[7:])
+    raise OSError("the kernel does not tell which mount a descriptor belongs to")
+
+
+class Mounts:
+    """The mounts of the mount namespace this was made in."""
+
+    def __init__(self, features: KernelFeatures) -> None:
+        self._features = features
+        self._noswap = ",noswap" if features.tmpfs_without_swap else ""
+        self._current: CurrentMounts | None = None
+
+    def mount_tmpfs(self, path: str, size: int | None, mode: int | None) -> None:
+        options = f",size={size}" if size else ""
+        if mode is not None:
+            options += f",mode={mode:o}"
+        syscalls.mount("tmpfs", path, "tmpfs", 0, (options + self._noswap)[1:])
+
+    def resize_tmpfs(self, path: str, size: int) -> None:
+        syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_REMOUNT, f"size={size}")
+
+    def bind(self, source: str, target: str, read_only: bool, recursive: bool) -> None:
+        if not self._features.detached_mounts:
+            self._bind_in_place(source, target, read_only, recursive)
+            return
+        flags = syscalls.OPEN_TREE_CLONE | syscalls.OPEN_TREE_CLOEXEC | (syscalls.AT_RECURSIVE if recursive else 0)
+        tree = syscalls.open_tree(syscalls.AT_FDCWD, source, flags)
+        try:
+            if read_only:
+                syscalls.mount_setattr(tree, syscalls.MOUNT_ATTR_RDONLY, recursive=recursive)
+            syscalls.move_mount(tree, target)
+        finally:
+            os.close(tree)
+
+    def unmount(self, path: str) -> None:
+        syscalls.umount2(path, syscalls.UMOUNT_NOFOLLOW)
+
+    def at(self, path: str) -> MountFacts | None:
+        """The topmost mount whose root is exactly this path."""
+        try:
+            if self._features.unique_mount_ids:
+                return self._ask_about(path)
+            identity = self._identity_in_table(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if identity is None else self._table().table().by_id(identity)
+
+    def all(self) -> Sequence[MountFacts]:
+        return self._table().table().mounts
+
+    def close(self) -> None:
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+
+    def _ask_about(self, path: str) -> MountFacts | None:
+        identity = syscalls.mount_identity(path, unique=True)
+        if not identity.is_root:
+            return None
+        return mount_facts.from_statmount(syscalls.statmount(identity.id, mount_facts.ALL_FACTS))
+
+    def _identity_in_table(self, path: str) -> int | None:
+        if self._features.mount_root_attribute:
+            identity = syscalls.mount_identity(path, unique=False)
+            return identity.id if identity.is_root else None
+        here = _mount_id_of_path(path, os.O_NOFOLLOW)
+        above = _mount_id_of_path(posixpath.dirname(path), os.O_DIRECTORY)
+        return here if here != above or path == "/" else None
+
+    def _table(self) -> CurrentMounts:
+        if self._current is None:
+            self._current = CurrentMounts(self._features)
+        return self._current
+
+    def _bind_in_place(self, source: str, target: str, read_only: bool, recursive: bool) -> None:
+        """Bind with mount(2), which ignores flags: making it read-only takes a second call per mount."""
+        syscalls.mount(source, target, "", syscalls.MS_BIND | (syscalls.MS_REC if recursive else 0), "")
+        if not read_only:
+            return
+        try:
+            top = self.at(target)
+            for mount in self._table().table().tree_of(top.id) if top else ():
+                flags = sum(_FLAGS.get(option, 0) for option in mount.options)
+                remount = syscalls.MS_BIND | syscalls.MS_REMOUNT | syscalls.MS_RDONLY
+                syscalls.mount("", mount.path, "", remount | flags, "")
+        except OSError:
+            syscalls.umount2(target, syscalls.UMOUNT_NOFOLLOW | syscalls.MNT_DETACH)
+            raise
+
+
+def _mount_id_of_path(path: str, flags: int) -> int:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | flags)
+    try:
+        return mount_id_behind(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,242 @@
+"""A whole machine in memory: files, links, tmpfs and bind mounts, with the errors Linux would give.
+
+It passes the same conformance suite as `LinuxHost`. It has no clock and no chance of its own, can be killed before,
+after and in the middle of every call (`before_call`, `after_call`, `between_steps`), filled up, and rebooted.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from mooring.host.interface import FileFacts, FileKind, MountFacts, NewFile, Ownership, OwnershipReport, Risk
+from mooring.testing.memory_files import UMASK, MemoryFiles
+from mooring.testing.memory_mounts import MemoryMounts
+from mooring.testing.memory_tree import described, facts_of, failure, resolve, topmost
+
+T = TypeVar("T")
+Hook = Callable[[str, str], None]
+
+
+class Scheduler(Protocol):
+    """Decides when, and whether, a batch of calls handed to `MemoryHost.run` takes place."""
+
+    def __call__(self, call: Callable[[], T], risk: Risk, what: str, /) -> Awaitable[T]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything visible on a machine, by path, and its mounts in order. Ids, inodes and times are left out."""
+
+    entries: Mapping[str, str]
+    mounts: tuple[str, ...]
+
+
+def _midnight() -> float:
+    return 0.0
+
+
+class MemoryHost:
+    """A machine with one disk at `/` that only root uses.
+
+    `before_call(method, path)` runs before each mutating call: what it raises means that the call did not happen.
+    `after_call` runs after it: what it raises hits a caller whose call did happen. `between_steps` runs after each
+    part of a call that has several (a file of `write_files`, an entry of `remove_tree` or `set_ownership`).
+    """
+
+    def __init__(
+        self, *, now: Callable[[], float] = _midnight, uid: int = 0, gid: int = 0, noswap: bool = True
+    ) -> None:
+        self.now = now
+        self.before_call: Hook | None = None
+        self.after_call: Hook | None = None
+        self.between_steps: Hook | None = None
+        self.scheduler: Scheduler | None = None
+        self._files = MemoryFiles(now, uid, gid, self._between)
+        self._mounts = MemoryMounts(self._files.new_directory, noswap=noswap)
+        self._root = self._files.root = self._mounts.root
+
+    # -- looking -------------------------------------------------------------------------------------------------
+    def look(self, path: str) -> FileFacts | None:
+        try:
+            mount, node = resolve(self._root, path, follow=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return facts_of(mount, node)
+
+    def look_through(self, path: str) -> FileFacts | None:
+        try:
+            mount, node = resolve(self._root, path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return facts_of(mount, node)
+
+    def names_in(self, path: str) -> list[str]:
+        _, node = resolve(self._root, path)
+        if node.entries is None:
+            raise failure(errno.ENOTDIR, path)
+        return sorted(node.entries)
+
+    def read_file(self, path: str) -> bytes:
+        _, node = resolve(self._root, path)
+        if node.entries is not None:
+            raise failure(errno.EISDIR, path)
+        return node.data
+
+    def read_link(self, path: str) -> str | None:
+        try:
+            _, node = resolve(self._root, path, follow=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if node.text is None:
+            raise failure(errno.EINVAL, path)
+        return node.text
+
+    def mount_at(self, path: str) -> MountFacts | None:
+        return self._mounts.facts_at(path)
+
+    def mounts(self) -> Sequence[MountFacts]:
+        return self._mounts.facts()
+
+    # -- making --------------------------------------------------------------------------------------------------
+    def make_directories(self, path: str, mode: int) -> None:
+        self._before("make_directories", path)
+        self._files.make_directories(path, mode)
+        self._after("make_directories", path)
+
+    def make_directory(self, path: str, mode: int) -> None:
+        self._before("make_directory", path)
+        self._files.make(path, FileKind.DIRECTORY, mode & ~UMASK)
+        self._after("make_directory", path)
+
+    def write_files(self, directory: str, files: Sequence[NewFile]) -> None:
+        self._before("write_files", directory)
+        self._files.write(directory, files)
+        self._after("write_files", directory)
+
+    def create_file(self, path: str, mode: int) -> None:
+        self._before("create_file", path)
+        self._files.make(path, FileKind.FILE, mode)
+        self._after("create_file", path)
+
+    def make_link(self, text: str, path: str, uid: int | None = None) -> None:
+        self._before("make_link", path)
+        if not text:
+            raise failure(errno.ENOENT, path)
+        node = self._files.make(path, FileKind.LINK, 0o777)
+        node.text = text
+        if uid is not None:
+            node.uid = uid
+        self._after("make_link", path)
+
+    def make_special_file(self, path: str, kind: FileKind, mode: int = 0o644) -> None:
+        """Put a socket, fifo or device there, for whoever has to tell them apart."""
+        self._files.make(path, kind, mode)
+
+    def rename(self, old: str, new: str) -> None:
+        self._before("rename", old)
+        self._files.rename(old, new)
+        self._after("rename", old)
+
+    def change_mode(self, path: str, mode: int) -> None:
+        self._before("change_mode", path)
+        self._files.change_mode(path, mode)
+        self._after("change_mode", path)
+
+    def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
+        self._before("set_ownership", path)
+        report = self._files.set_ownership(path, ownership)
+        self._after("set_ownership", path)
+        return report
+
+    # -- mounting ------------------------------------------------------------------------------------------------
+    def mount_tmpfs(self, path: str, *, size: int | None = None, mode: int | None = None) -> None:
+        self._before("mount_tmpfs", path)
+        self._mounts.mount_tmpfs(path, size, mode)
+        self._after("mount_tmpfs", path)
+
+    def resize_tmpfs(self, path: str, size: int) -> None:
+        self._before("resize_tmpfs", path)
+        self._mounts.resize_tmpfs(path, size)
+        self._after("resize_tmpfs", path)
+
+    def bind(self, source: str, target: str, *, read_only: bool = False, recursive: bool = False) -> None:
+        self._before("bind", target)
+        self._mounts.bind(source, target, read_only, recursive)
+        self._after("bind", target)
+
+    def unmount(self, path: str) -> None:
+        self._before("unmount", path)
+        self._mounts.unmount(path)
+        self._after("unmount", path)
+
+    # -- removing ------------------------------------------------------------------------------------------------
+    def remove_file(self, path: str) -> None:
+        self._before("remove_file", path)
+        self._files.remove_file(path)
+        self._after("remove_file", path)
+
+    def remove_directory(self, path: str) -> None:
+        self._before("remove_directory", path)
+        self._files.remove_directory(path)
+        self._after("remove_directory", path)
+
+    def remove_tree(self, path: str) -> None:
+        self._before("remove_tree", path)
+        self._files.remove_tree(path)
+        self._after("remove_tree", path)
+
+    # -- running -------------------------------------------------------------------------------------------------
+    async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
+        if self.scheduler is not None:
+            return await self.scheduler(call, risk, what)
+        return call()
+
+    # -- what happens to machines --------------------------------------------------------------------------------
+    def hold(self, path: str) -> None:
+        """Keep the mount that holds a path busy, as an open file would."""
+        resolve(self._root, path)[0].holds += 1
+
+    def release(self, path: str) -> None:
+        """Undo one `hold`."""
+        resolve(self._root, path)[0].holds -= 1
+
+    def limit_disk(self, size: int | None) -> None:
+        """Let the disk hold so many bytes and no more; None takes the limit away."""
+        self._root.file_system.limit = size
+
+    def reboot(self) -> None:
+        """Lose all mounts and what was in memory; files on the disk stay."""
+        self._mounts.forget_all()
+
+    def snapshot(self, path: str = "/") -> Snapshot:
+        """Return all that is visible below a path, in a form that compares and prints well."""
+        entries: dict[str, str] = {}
+        prefix = path.rstrip("/")
+        pending = [(prefix, resolve(self._root, path, follow=False))]
+        while pending:
+            where, (mount, node) = pending.pop()
+            entries[where or "/"] = described(node)
+            for name, child in (node.entries or {}).items():
+                pending.append((f"{where}/{name}", topmost(mount, child)))
+        lines = (
+            f"{facts.path} {facts.fs_type} {facts.root} {','.join(facts.options)}"
+            for facts in self._mounts.facts()
+            if f"{facts.path}/".startswith(f"{prefix}/")
+        )
+        return Snapshot(entries=dict(sorted(entries.items())), mounts=tuple(lines))
+
+    # -- inside --------------------------------------------------------------------------------------------------
+    def _before(self, method: str, path: str) -> None:
+        if self.before_call is not None:
+            self.before_call(method, path)
+
+    def _after(self, method: str, path: str) -> None:
+        if self.after_call is not None:
+            self.after_call(method, path)
+
+    def _between(self, method: str, path: str) -> None:
+        if self.between_steps is not None:
+            self.between_steps(method, path)

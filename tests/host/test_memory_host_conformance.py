@@ -1,0 +1,30 @@
+"""`MemoryHost` does what every host does."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.host.interface import Host
+from mooring.testing.conformance.host import HostConformance
+from mooring.testing.conformance.host_mounts import HostMountsConformance
+from mooring.testing.conformance.host_trees import HostTreesConformance
+from mooring.testing.memory_host import MemoryHost
+
+
+class TestMemoryHost(HostConformance, HostTreesConformance, HostMountsConformance):
+    @pytest.fixture
+    def host(self) -> Host:
+        return MemoryHost()
+
+    @pytest.fixture
+    def place(self, host: Host) -> str:
+        host.make_directories("/var/lib/place", 0o755)
+        return "/var/lib/place"
+
+    @pytest.fixture
+    def group(self) -> int:
+        return 1234
+
+    @pytest.fixture
+    def owner(self) -> int:
+        return 5678
