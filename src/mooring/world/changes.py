@@ -1,0 +1,58 @@
+"""What the manager tells about its work: values that metrics, events and history are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mooring.kube.objects.pod import Pod
+from mooring.world.names import PluginName, PodUid, VolumeName
+from mooring.world.operations import Operation
+from mooring.world.outcomes import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """An operation began."""
+
+    operation: Operation
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """An operation ended; the actual state of the world shows it already."""
+
+    operation: Operation
+    outcome: Outcome
+    at: float
+    seconds: float
+    plugin: PluginName | None = None
+    inner_name: str = ""
+    pod: Pod | None = None  # where the pod is known
+    refreshed: bool = False
+    requested_at: float | None = None  # when the pod first asked for the volume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconstructed:
+    """A volume was found on disk after a start."""
+
+    pod: PodUid
+    plugin: PluginName
+    inner_name: str
+    volume: VolumeName | None  # None when it could not be made sense of
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemArose:
+    """A volume of a pod could not be worked out."""
+
+    pod: Pod
+    volume: str
+    why: str
+
+
+Change = Started | Finished | Reconstructed | ProblemArose
+Listener = Callable[[Change], None]

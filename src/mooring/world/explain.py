@@ -1,0 +1,151 @@
+"""Why a pod's volumes are not ready, in one sentence each."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mooring.world.actual import ActualVolume, Failure
+from mooring.world.desired import DesiredVolume, Problem
+from mooring.world.names import PodUid, VolumeName
+from mooring.world.planner import Gates, Plan, Wait, plan
+from mooring.world.presence import Presence
+
+
+class VolumeState(enum.Enum):
+    """What a person sees of one volume of one pod."""
+
+    WAITING = "waiting"
+    ATTACHING = "attaching"
+    STAGING = "staging"
+    MOUNTING = "mounting"
+    MOUNTED = "mounted"
+    UNMOUNTING = "unmounting"
+    UNCERTAIN = "uncertain"
+    FAILED = "failed"
+
+
+_RUNNING_STATES = {
+    "volume_attach": VolumeState.ATTACHING,
+    "mount_device": VolumeState.STAGING,
+    "volume_mount": VolumeState.MOUNTING,
+    "volume_unmount": VolumeState.UNMOUNTING,
+    "unmount_device": VolumeState.UNMOUNTING,
+    "volume_detach": VolumeState.UNMOUNTING,
+}
+
+RunningKinds = Mapping[str | None, str]
+"""Kinds of operations under way on one volume, by pod (None: the whole volume)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeReport:
+    """One volume of one pod: its state, and if it is not mounted, why and what to do."""
+
+    volume: str  # its name in the pod
+    name: VolumeName | None
+    state: VolumeState
+    cause: str | None = None
+    next_step: str | None = None
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a pod is ready or not. `cause` is None exactly when it is ready."""
+
+    ready: bool
+    cause: str | None
+    volumes: tuple[VolumeReport, ...]
+
+
+def report_volume(
+    pod: PodUid,
+    outer: str,
+    desired: DesiredVolume | None,
+    actual: ActualVolume | None,
+    gates: Gates,
+    running: RunningKinds,
+) -> VolumeReport:
+    """What is to be said of one volume of one pod."""
+    subject = desired or actual
+    assert subject is not None
+    name = subject.name
+    mount = actual.mounts.get(pod) if actual is not None else None
+    failure = _failure(actual, pod)
+    attempts = failure.attempts if failure is not None else (1 if mount is not None else 0)
+    wanted = desired is not None and pod in desired.mounts
+    if wanted and mount is not None and mount.presence is Presence.PRESENT:
+        return VolumeReport(volume=outer, name=name, state=VolumeState.MOUNTED, attempts=attempts)
+    under_way = running.get(pod) or running.get(None)
+    cause, next_step = _cause(pod, plan(desired, actual, gates), failure, wanted=wanted)
+    state = _state(under_way, failure, mount is not None and mount.presence is Presence.UNCERTAIN, wanted=wanted)
+    return VolumeReport(
+        volume=outer, name=name, state=state, cause=cause, next_step=next_step or None, attempts=attempts
+    )
+
+
+def _failure(actual: ActualVolume | None, pod: PodUid) -> Failure | None:
+    if actual is None:
+        return None
+    return actual.failures.get(pod) or actual.failures.get(None)
+
+
+def _state(under_way: str | None, failure: Failure | None, uncertain: bool, *, wanted: bool) -> VolumeState:
+    if failure is not None and failure.waiting:
+        return VolumeState.WAITING
+    if under_way is not None and failure is None:
+        return _RUNNING_STATES[under_way]
+    if uncertain:
+        return VolumeState.UNCERTAIN
+    if failure is not None:
+        return VolumeState.FAILED
+    return VolumeState.WAITING if wanted else VolumeState.UNMOUNTING
+
+
+def _cause(pod: PodUid, planned: Plan, failure: Failure | None, *, wanted: bool) -> tuple[str, str]:
+    """The sentence that names the true cause: a failure, a reason for waiting, or just work to be done."""
+    if failure is not None:
+        return f"{failure.what}: {failure.why}", failure.next_step
+    for wait in planned.waits:
+        if wait.pod in (pod, None):
+            return describe_wait(wait), ""
+    return ("it is about to be mounted" if wanted else "it is about to be unmounted"), ""
+
+
+def describe_wait(wait: Wait) -> str:
+    """A reason for waiting as a sentence part."""
+    return f"it waits: {wait.reason.value}" + (f" ({wait.detail})" if wait.detail else "")
+
+
+def report_problem(outer: str, problem: Problem) -> VolumeReport:
+    """What is to be said of a volume that could not be worked out at all."""
+    return VolumeReport(
+        volume=outer,
+        name=None,
+        state=VolumeState.WAITING,
+        cause=str(problem),
+        next_step=problem.next_step or None,
+    )
+
+
+def explain(reports: tuple[VolumeReport, ...]) -> Explanation:
+    """The verdict over a pod's volumes: ready, or the cause of the first one that is not."""
+    waiting = [report for report in reports if report.state is not VolumeState.MOUNTED]
+    if not waiting:
+        return Explanation(ready=True, cause=None, volumes=reports)
+    worst = min(waiting, key=lambda report: (_URGENCY[report.state], report.volume))
+    return Explanation(ready=False, cause=f"volume {worst.volume!r} is not ready: {worst.cause}", volumes=reports)
+
+
+_URGENCY = {
+    VolumeState.FAILED: 0,
+    VolumeState.UNCERTAIN: 1,
+    VolumeState.WAITING: 2,
+    VolumeState.ATTACHING: 3,
+    VolumeState.STAGING: 3,
+    VolumeState.MOUNTING: 3,
+    VolumeState.UNMOUNTING: 3,
+    VolumeState.MOUNTED: 4,
+}

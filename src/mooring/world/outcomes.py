@@ -1,0 +1,127 @@
+"""What an operation's end means for the actual state of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from mooring.world.actual import ActualMount, ActualVolume, Failure
+from mooring.world.desired import DesiredVolume
+from mooring.world.names import PodUid
+from mooring.world.operations import Attach, Detach, Mount, Stage, Unmount, Unstage, VolumeOperation, kind_of, pod_of
+from mooring.world.presence import Attachability, Presence, Result, after_setup, after_teardown
+from mooring.world.spec import VolumeSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What is known after an operation, and what it found out."""
+
+    result: Result
+    what: str = ""
+    why: str = ""
+    next_step: str = ""
+    path: str = ""  # where a mount or stage lies
+    device_path: str = ""
+    revision: int = -1  # of the wish that a mount satisfied
+    spec: VolumeSpec | None = None  # that a set-up was done from, or begun from
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result is Result.DONE
+
+
+def begin(actual: ActualVolume | None, desired: DesiredVolume | None, spec: VolumeSpec | None) -> ActualVolume:
+    """What is known of a volume before its first operation."""
+    if actual is not None:
+        return actual
+    if desired is None or spec is None:
+        raise RuntimeError("an operation ended on a volume that is neither wanted nor there")
+    return ActualVolume(
+        name=desired.name,
+        plugin=desired.plugin,
+        spec=spec,
+        attachability=Attachability.TRUE if desired.attachable else Attachability.FALSE,
+    )
+
+
+def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> ActualVolume:
+    """What is known of a volume after an operation ended."""
+    after = replace(actual, failures=_failures(actual, operation, outcome))
+    match operation:
+        case Attach():
+            presence = after_setup(actual.attachment, outcome.result, reconstructed=False)
+            return replace(
+                after,
+                attachment=presence,
+                attachability=Attachability.TRUE if outcome.succeeded else actual.attachability,
+                device_path=outcome.device_path or actual.device_path,
+            )
+        case Stage():
+            presence = after_setup(actual.stage, outcome.result, reconstructed=actual.stage_reconstructed)
+            return replace(after, stage=presence, stage_path=outcome.path or actual.stage_path)
+        case Mount():
+            return replace(after, mounts=_after_mount(actual, operation.pod, outcome))
+        case Unmount():
+            return replace(after, mounts=_after_unmount(actual, operation.pod, outcome))
+        case Unstage():
+            presence = after_teardown(actual.stage, outcome.result)
+            # The device path stays: a mount that follows at once still needs it.
+            return replace(
+                after, stage=presence, stage_path=actual.stage_path if presence is not Presence.ABSENT else ""
+            )
+        case Detach():
+            return replace(after, attachment=after_teardown(actual.attachment, outcome.result))
+        case _:
+            assert_never(operation)
+
+
+def _after_mount(actual: ActualVolume, pod: PodUid, outcome: Outcome) -> Mapping[PodUid, ActualMount]:
+    before = actual.mounts.get(pod)
+    reconstructed = before is not None and before.reconstructed
+    presence = after_setup(
+        before.presence if before is not None else Presence.ABSENT, outcome.result, reconstructed=reconstructed
+    )
+    if presence is Presence.ABSENT:
+        return {uid: mount for uid, mount in actual.mounts.items() if uid != pod}
+    if before is not None and not outcome.succeeded:
+        return {**actual.mounts, pod: replace(before, presence=presence)}
+    mount = ActualMount(
+        pod=pod,
+        presence=presence,
+        spec=outcome.spec or actual.spec,
+        path=outcome.path,
+        revision=outcome.revision,
+    )
+    return {**actual.mounts, pod: mount}
+
+
+def _after_unmount(actual: ActualVolume, pod: PodUid, outcome: Outcome) -> Mapping[PodUid, ActualMount]:
+    before = actual.mounts.get(pod)
+    if before is None:
+        return actual.mounts
+    presence = after_teardown(before.presence, outcome.result)
+    if presence is Presence.ABSENT:
+        return {uid: mount for uid, mount in actual.mounts.items() if uid != pod}
+    return {**actual.mounts, pod: replace(before, presence=presence)}
+
+
+def _failures(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> Mapping[PodUid | None, Failure]:
+    part = pod_of(operation)
+    if outcome.succeeded:
+        if part not in actual.failures:
+            return actual.failures
+        return {key: failure for key, failure in actual.failures.items() if key != part}
+    kind = kind_of(operation)
+    before = actual.failures.get(part)
+    attempts = before.attempts + 1 if before is not None and before.operation == kind else 1
+    failure = Failure(
+        operation=kind,
+        what=outcome.what,
+        why=outcome.why,
+        next_step=outcome.next_step,
+        attempts=attempts,
+        waiting=outcome.result is Result.NOT_YET,
+    )
+    return {**actual.failures, part: failure}

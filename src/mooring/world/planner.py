@@ -1,0 +1,189 @@
+"""What to do next: a pure function from what is wanted and what is there to operations, and to reasons for waiting."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mooring.world.actual import ActualMount, ActualVolume
+from mooring.world.desired import DesiredMount, DesiredVolume
+from mooring.world.names import PodUid
+from mooring.world.operations import (
+    Attach,
+    Detach,
+    MakePodDirectory,
+    Mount,
+    PodOperation,
+    RemovePodDirectory,
+    Stage,
+    Unmount,
+    Unstage,
+    VolumeOperation,
+)
+from mooring.world.presence import Attachability, Presence
+
+
+class Reason(enum.Enum):
+    """Why something that is due is not done now."""
+
+    SOURCES_NOT_HEARD = "not every source of pods has been heard since the start"
+    WISH_UNKNOWN = "the pod is still known, and what it wants could not be worked out"
+    ATTACHMENT_UNKNOWN = "it was found on disk, and whether it is attached is not known yet"
+    NOT_REPORTED_IN_USE = "the node's status does not list it as in use yet"
+    USED_BY_ANOTHER_POD = "its access mode is ReadWriteOncePod, and another pod uses it"
+    DIRECTORY_BEING_REMOVED = "the directory of an earlier pod with this UID is still being removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something due that is held back, and why; `pod` is None when the whole volume waits."""
+
+    pod: PodUid | None
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """What must be known about the node before something is taken away."""
+
+    sources_heard: bool = True
+    attachments_known: bool = True  # always, where no API server tells about attachments
+    attaches_itself: bool = True  # else whoever attaches must first see the volume reported in use
+    pods_in_doubt: frozenset[PodUid] = frozenset()  # known and not terminated, wishes not all worked out
+    pods_being_removed: frozenset[PodUid] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    operations: tuple[VolumeOperation, ...] = ()
+    waits: tuple[Wait, ...] = ()
+
+
+Step = VolumeOperation | Wait
+
+
+def plan(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Plan:
+    """The next steps for one volume: surplus pod mounts first, then what is missing, then the device.
+
+    Only the next step is planned. Its outcome changes `actual`, and planning runs again.
+    """
+    steps = [*_surplus(desired, actual, gates), *_missing(desired, actual, gates), *_leftover(desired, actual, gates)]
+    return Plan(
+        operations=tuple(step for step in steps if not isinstance(step, Wait)),
+        waits=tuple(step for step in steps if isinstance(step, Wait)),
+    )
+
+
+def _surplus(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Iterator[Step]:
+    """Pod mounts that nobody wants any more."""
+    if actual is None:
+        return
+    wanted = desired.mounts if desired is not None else {}
+    for pod in sorted(actual.mounts.keys() - wanted.keys()):
+        held = _held(actual, gates, pod)
+        yield Wait(pod, held) if held is not None else Unmount(actual.name, pod)
+
+
+def _held(actual: ActualVolume, gates: Gates, pod: PodUid | None) -> Reason | None:
+    """Why nothing of this volume (for this pod) may be taken away now."""
+    if not gates.sources_heard:
+        return Reason.SOURCES_NOT_HEARD
+    if actual.attachability is Attachability.UNCERTAIN and not gates.attachments_known:
+        return Reason.ATTACHMENT_UNKNOWN
+    if pod is not None and pod in gates.pods_in_doubt:
+        return Reason.WISH_UNKNOWN
+    return None
+
+
+def _missing(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Iterator[Step]:
+    """What wanted pods still lack. Attaching and staging come before any pod's mount."""
+    if desired is None:
+        return
+    due = [pod for pod in sorted(desired.mounts) if _is_due(desired, actual, pod)]
+    if not due:
+        return
+    if desired.attachable and _needs_attaching(actual, gates):
+        may_attach = gates.attaches_itself or desired.reported_in_use
+        yield Attach(desired.name) if may_attach else Wait(None, Reason.NOT_REPORTED_IN_USE)
+        return
+    if desired.stageable and (actual is None or actual.stage is not Presence.PRESENT):
+        yield Stage(desired.name)
+        return
+    for pod in due:
+        held = _cannot_mount(desired, actual, gates, pod)
+        refresh = actual is not None and _is_present(actual.mounts.get(pod))
+        yield Wait(pod, held) if held is not None else Mount(desired.name, pod, refresh)
+
+
+def _needs_attaching(actual: ActualVolume | None, gates: Gates) -> bool:
+    """Whether the volume must be attached first; doubt is settled by attaching again.
+
+    Only what was found on disk, and is attached by somebody else, is used as it is: its attachment is told later.
+    """
+    if actual is None or actual.attachment is Presence.ABSENT:
+        return True
+    if actual.attachability is Attachability.UNCERTAIN and not gates.attaches_itself:
+        return False
+    return actual.attachment is Presence.UNCERTAIN
+
+
+def _is_due(desired: DesiredVolume, actual: ActualVolume | None, pod: PodUid) -> bool:
+    mount = actual.mounts.get(pod) if actual is not None else None
+    if mount is None or mount.presence is not Presence.PRESENT:
+        return True
+    return desired.refreshes and mount.revision != desired.mounts[pod].revision
+
+
+def _is_present(mount: ActualMount | None) -> bool:
+    return mount is not None and mount.presence is Presence.PRESENT
+
+
+def _cannot_mount(desired: DesiredVolume, actual: ActualVolume | None, gates: Gates, pod: PodUid) -> Reason | None:
+    if pod in gates.pods_being_removed:
+        return Reason.DIRECTORY_BEING_REMOVED
+    if _is_exclusive(desired.mounts[pod]) and _elsewhere(desired, actual, pod):
+        return Reason.USED_BY_ANOTHER_POD
+    return None
+
+
+def _is_exclusive(mount: DesiredMount) -> bool:
+    return mount.spec.is_exclusive
+
+
+def _elsewhere(desired: DesiredVolume, actual: ActualVolume | None, pod: PodUid) -> bool:
+    """Whether another pod has the volume, or comes first of those that want it."""
+    if actual is not None and actual.mounts.keys() - {pod}:
+        return True
+    if actual is not None and pod in actual.mounts:
+        return False
+    return min(desired.mounts, key=lambda uid: (desired.mounts[uid].requested_at, uid)) != pod
+
+
+def _leftover(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Iterator[Step]:
+    """The stage and the attachment of a volume that no pod wants or has."""
+    if desired is not None or actual is None or actual.mounts or actual.is_vacant:
+        return
+    held = _held(actual, gates, None)
+    if held is not None:
+        yield Wait(None, held)
+    elif actual.stage is not Presence.ABSENT:
+        yield Unstage(actual.name)
+    else:
+        yield Detach(actual.name)
+
+
+def plan_pod(
+    pod: PodUid, *, known: bool, has_wishes: bool, directory: Presence, may_hold: bool, gates: Gates
+) -> tuple[PodOperation, ...]:
+    """What to do about a pod's directory.
+
+    It is removed when nobody knows the pod and nothing of it is or may be mounted. The mounts of a pod make it by
+    themselves; a known pod without any gets it all the same, as a kubelet's pod does.
+    """
+    if known:
+        return (MakePodDirectory(pod),) if directory is not Presence.PRESENT and not has_wishes else ()
+    if may_hold or has_wishes or directory is Presence.ABSENT or not gates.sources_heard:
+        return ()
+    return (RemovePodDirectory(pod),)

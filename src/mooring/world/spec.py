@@ -1,0 +1,56 @@
+"""A volume specification: what a pod's volume really is, once claims have been looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mooring.kube.objects.storage import PersistentVolume
+from mooring.kube.objects.volumes import Volume
+
+GID_ANNOTATION = "pv.beta.kubernetes.io/gid"
+MOUNT_OPTIONS_ANNOTATION = "volume.beta.kubernetes.io/mount-options"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeSpec:
+    """A volume written in the pod itself, or a PersistentVolume. Exactly one of the two is set."""
+
+    volume: Volume | None = None
+    persistent_volume: PersistentVolume | None = None
+    read_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """The inner name: of the PersistentVolume, or of the volume in the pod."""
+        if self.persistent_volume is not None:
+            return self.persistent_volume.metadata.name
+        assert self.volume is not None
+        return self.volume.name
+
+    @property
+    def is_block(self) -> bool:
+        """Whether containers get a raw device instead of a directory."""
+        return self.persistent_volume is not None and self.persistent_volume.spec.volume_mode == "Block"
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether only one pod on the node may use it (its only access mode is ReadWriteOncePod)."""
+        volume = self.persistent_volume
+        return volume is not None and tuple(volume.spec.access_modes) == ("ReadWriteOncePod",)
+
+    @property
+    def gid(self) -> str:
+        """The group that the PersistentVolume's annotation asks for, or nothing."""
+        volume = self.persistent_volume
+        return volume.metadata.annotations.get(GID_ANNOTATION, "") if volume is not None else ""
+
+    @property
+    def mount_options(self) -> tuple[str, ...]:
+        """Mount options of the PersistentVolume; its annotation wins over its spec."""
+        volume = self.persistent_volume
+        if volume is None:
+            return ()
+        annotated = volume.metadata.annotations.get(MOUNT_OPTIONS_ANNOTATION)
+        if annotated is not None:
+            return tuple(option for option in annotated.split(",") if option)
+        return tuple(volume.spec.mount_options)
