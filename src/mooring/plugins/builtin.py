@@ -1,0 +1,32 @@
+"""The plugins mooring brings, and those that other packages add."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from mooring.plugins.config_map import ConfigMapPlugin
+from mooring.plugins.downward_api import DownwardAPIPlugin
+from mooring.plugins.empty_dir import EmptyDirPlugin
+from mooring.plugins.host_path import HostPathPlugin
+from mooring.plugins.interface import PluginContext
+from mooring.plugins.manager import PluginFactory, VolumePluginManager
+from mooring.plugins.projected import ProjectedPlugin
+from mooring.plugins.secret import SecretPlugin
+
+BUILTIN: tuple[PluginFactory, ...] = (
+    EmptyDirPlugin,
+    HostPathPlugin,
+    SecretPlugin,
+    DownwardAPIPlugin,
+    ConfigMapPlugin,
+    ProjectedPlugin,
+)
+
+ENTRY_POINTS = "mooring.volume_plugins"
+"""Packages add a plugin with an entry point of this group that takes a `PluginContext` and returns the plugin."""
+
+
+def make_plugins(context: PluginContext) -> VolumePluginManager:
+    """All plugins of this installation."""
+    added = [point.load() for point in entry_points(group=ENTRY_POINTS)]
+    return VolumePluginManager(factory(context) for factory in (*BUILTIN, *added))

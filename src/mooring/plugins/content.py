@@ -1,0 +1,108 @@
+"""The common frame of volumes whose files come from objects: configMap, secret, downwardAPI, projected.
+
+All four wrap an emptyDir: its ready mark carries the name `wrapped_<volume>`, its directory is their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.errors import Refused
+from mooring.host.atomic_writer import write_payload
+from mooring.host.interface import Ownership, Risk
+from mooring.kube.objects.volumes import EmptyDirVolumeSource
+from mooring.plugins import empty_dir
+from mooring.plugins.interface import PluginContext, Setup
+from mooring.plugins.nested_mounts import nested_directories
+from mooring.plugins.payload import Payload
+from mooring.world.names import PluginName, PodUid
+from mooring.world.spec import VolumeSpec
+
+Collect = Callable[[Setup], Payload]
+"""Works out the files of a volume; raises `NotYet` or `Refused` while nothing has been touched."""
+
+_PLAIN = EmptyDirVolumeSource()
+
+
+class ContentMounter:
+    """Writes what `collect` returns, all or nothing, into an emptyDir on disk or in memory."""
+
+    def __init__(self, context: PluginContext, plugin: PluginName, collect: Collect, *, memory: bool) -> None:
+        self._context = context
+        self._host = context.host
+        self._paths = context.paths
+        self._plugin = plugin
+        self._collect = collect
+        self._memory = memory
+
+    def path(self, uid: PodUid, spec: VolumeSpec) -> str:
+        return self._paths.pod_volume_dir(uid, self._plugin, spec.name)
+
+    def _ready(self, uid: PodUid, spec: VolumeSpec) -> str:
+        return self._paths.pod_plugin_dir(uid, empty_dir.NAME, f"wrapped_{spec.name}")
+
+    def check(self, request: Setup) -> None:
+        self._collect(request)
+
+    async def set_up(self, request: Setup) -> None:
+        payload = self._collect(request)
+        path = self.path(request.uid, request.spec)
+        await self._host.run(
+            lambda: self._write(request, path, payload), risk=Risk.CHEAP, what=f"write the files of {path}"
+        )
+
+    def _write(self, request: Setup, path: str, payload: Payload) -> None:
+        nested = nested_directories(request.pod, request.spec.name)
+        try:
+            self._fill(request, path, payload, nested)
+        except (OSError, Refused) as error:
+            if request.refresh or request.reconstructed:
+                raise  # what the pod sees stays as it is
+            # Only a teardown that worked makes this a refusal; if it fails too, the doubt is real.
+            empty_dir.dismantle(self._host, path, self._ready(request.uid, request.spec))
+            if isinstance(error, Refused):
+                raise
+            raise Refused(
+                f"cannot set up volume {request.spec.name!r}",
+                why=f"{error.strerror or error} at {error.filename or path}",
+                next_step="Make room or make the place writable; it is tried again by itself",
+            ) from error
+
+    def _fill(self, request: Setup, path: str, payload: Payload, nested: list[str]) -> None:
+        group = request.fs_group
+        wanted = empty_dir.Directory(
+            path=path,
+            ready=self._ready(request.uid, request.spec),
+            memory=self._memory,
+            size=empty_dir.memory_size(request.pod, _PLAIN, self._context.node()) if self._memory else None,
+            fs_group=group,
+        )
+        empty_dir.prepare(self._host, wanted)
+        for directory in nested:
+            self._host.make_directories(f"{path}/{directory}", 0o755)
+        write_payload(
+            self._host,
+            path,
+            payload,
+            stamp=self._context.data_directory(),
+            # The whole volume, not just the new files: links and nested mount points belong to the group as well.
+            set_ownership=None if group is None else lambda _: empty_dir.own(self._host, path, read_only(group)),
+        )
+
+    async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
+        path = self.path(uid, spec)
+        await self._host.run(
+            lambda: empty_dir.dismantle(self._host, path, self._ready(uid, spec)),
+            risk=Risk.CHEAP,
+            what=f"remove {path}",
+        )
+
+
+def read_only(gid: int) -> Ownership:
+    """Group ownership of what containers may only read."""
+    return Ownership(gid=gid, file_mask=0o440, directory_mask=0o2550)
+
+
+def default_mode(mode: int | None) -> int:
+    """The mode of files that name none."""
+    return 0o644 if mode is None else mode

@@ -1,0 +1,193 @@
+"""emptyDir: a directory of the pod's own, on disk or in memory, that goes with the pod."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+
+from mooring.errors import NotYet, Refused
+from mooring.host.interface import FileKind, Host, Ownership, Risk
+from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.volumes import EmptyDirVolumeSource, Volume
+from mooring.kube.quantity import parse_quantity
+from mooring.plugins.interface import Attributes, NodeFacts, ObjectRef, Offer, PluginContext, Setup
+from mooring.world.names import PluginName, PodUid
+from mooring.world.pod_facts import memory_limit
+from mooring.world.spec import VolumeSpec
+
+NAME = PluginName("kubernetes.io/empty-dir")
+MEMORY = "Memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """What a directory of this kind is to be: where it lies, where its ready mark lies, and what holds it."""
+
+    path: str
+    ready: str  # the directory that holds the `ready` mark
+    memory: bool = False
+    size: int | None = None  # of a memory file system, in bytes
+    mode: int | None = None
+    fs_group: int | None = None
+
+
+def prepare(host: Host, wanted: Directory) -> None:
+    """Make the directory and, in memory, its file system; what is ready already stays as it is."""
+    mark = f"{wanted.ready}/ready"
+    if _is_ready(host, wanted, mark):
+        return
+    host.make_directories(wanted.path, 0o777)
+    if not wanted.memory:
+        host.change_mode(wanted.path, wanted.mode if wanted.mode is not None else 0o777)
+    elif host.mount_at(wanted.path) is None:
+        host.mount_tmpfs(wanted.path, size=wanted.size, mode=wanted.mode)
+    if wanted.fs_group is not None:
+        own(host, wanted.path, read_write(wanted.fs_group))
+    host.make_directories(wanted.ready, 0o750)
+    if host.look(mark) is None:
+        host.create_file(mark, 0o644)
+
+
+def _is_ready(host: Host, wanted: Directory, mark: str) -> bool:
+    facts = host.look(mark)
+    if facts is None or facts.kind is not FileKind.FILE:
+        return False
+    if wanted.memory:
+        return host.mount_at(wanted.path) is not None
+    return host.look(wanted.path) is not None
+
+
+def dismantle(host: Host, path: str, ready: str) -> None:
+    """Take the directory and all its content away; what is gone already is fine."""
+    if host.look(ready) is not None:
+        host.remove_tree(ready)
+    if host.look(path) is None:
+        return
+    for _ in range(_STACKED_MOUNTS):
+        if host.mount_at(path) is None:
+            break
+        host.unmount(path)
+    host.remove_tree(path)
+
+
+_STACKED_MOUNTS = 16
+"""How many mounts on top of each other are taken away; more than one is left by a crash at most."""
+
+
+def read_write(gid: int) -> Ownership:
+    """Group ownership of what containers may write to."""
+    return Ownership(gid=gid, file_mask=0o660, directory_mask=0o2770)
+
+
+def own(host: Host, path: str, ownership: Ownership) -> None:
+    """Give a tree to a group; entries that could not be changed are an error, with the first of them named."""
+    report = host.set_ownership(path, ownership)
+    if report.failed:
+        first = report.errors[0]
+        raise OSError(errno.EPERM, f"{report.failed} entries could not be given to group {ownership.gid}: {first}")
+
+
+def memory_size(pod: Pod, source: EmptyDirVolumeSource, node: NodeFacts) -> int:
+    """The size of a memory file system: the node's memory, or a smaller limit of the pod or of the volume."""
+    limit = node.memory
+    own_limit = parse_quantity(source.size_limit).value if source.size_limit is not None else 0
+    for smaller in (memory_limit(pod), own_limit):
+        if smaller is not None and 0 < smaller <= limit:
+            limit = smaller
+    return limit
+
+
+class EmptyDirPlugin:
+    """The emptyDir volume type."""
+
+    name = NAME
+
+    def __init__(self, context: PluginContext) -> None:
+        self._mounter = EmptyDirMounter(context)
+
+    def supports(self, spec: VolumeSpec) -> bool:
+        return spec.volume is not None and spec.volume.empty_dir is not None
+
+    def volume_name(self, spec: VolumeSpec) -> str:
+        return spec.name
+
+    def offer(self, spec: VolumeSpec) -> Offer:
+        attributes = Attributes(managed=True, relabel=True)
+        return Offer(mounter=self._mounter, resizer=self._mounter, checker=self._mounter, attributes=attributes)
+
+    def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
+        return ()
+
+    def reconstruct(self, volume_name: str) -> VolumeSpec:
+        return VolumeSpec(volume=Volume(name=volume_name, empty_dir=EmptyDirVolumeSource()))
+
+
+class EmptyDirMounter:
+    def __init__(self, context: PluginContext) -> None:
+        self._context = context
+        self._host = context.host
+        self._paths = context.paths
+
+    def path(self, uid: PodUid, spec: VolumeSpec) -> str:
+        return self._paths.pod_volume_dir(uid, NAME, spec.name)
+
+    def check(self, request: Setup) -> None:
+        self._wanted(request)
+
+    async def set_up(self, request: Setup) -> None:
+        wanted = self._wanted(request)
+        # With a group the content is walked, and a pod's directory may hold a lot of it after a restart.
+        risk = Risk.CHEAP if wanted.fs_group is None else Risk.BULKY
+        await self._host.run(lambda: prepare(self._host, wanted), risk=risk, what=f"set up emptyDir {wanted.path}")
+
+    def _wanted(self, request: Setup) -> Directory:
+        source = _source(request.spec)
+        if source.medium not in ("", MEMORY):
+            raise _unknown_medium(request.spec.name, source.medium)
+        memory = source.medium == MEMORY
+        return Directory(
+            path=self.path(request.uid, request.spec),
+            ready=self._paths.pod_plugin_dir(request.uid, NAME, request.spec.name),
+            memory=memory,
+            size=memory_size(request.pod, source, self._context.node()) if memory else None,
+            mode=source.mode,
+            fs_group=request.fs_group,
+        )
+
+    async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
+        path, ready = self.path(uid, spec), self._paths.pod_plugin_dir(uid, NAME, spec.name)
+        await self._host.run(
+            lambda: dismantle(self._host, path, ready), risk=Risk.BULKY, what=f"remove emptyDir {path}"
+        )
+
+    async def resize(self, uid: PodUid, spec: VolumeSpec, size: int) -> None:
+        """Give a memory-backed volume another size while it is used."""
+        what = f"cannot resize volume {spec.name!r}"
+        if _source(spec).medium != MEMORY:
+            raise Refused(what, why="only memory-backed emptyDir volumes can be resized")
+        if size <= 0:
+            raise Refused(what, why="addition or removal of a size limit is not supported")
+        path = self.path(uid, spec)
+        if self._host.mount_at(path) is None:
+            raise NotYet(what, why="it is not yet mounted; deferring resize")
+        await self._host.run(lambda: self._host.resize_tmpfs(path, size), risk=Risk.CHEAP, what=f"resize {path}")
+
+
+def _source(spec: VolumeSpec) -> EmptyDirVolumeSource:
+    assert spec.volume is not None
+    assert spec.volume.empty_dir is not None
+    return spec.volume.empty_dir
+
+
+def _unknown_medium(name: str, medium: str) -> Refused:
+    if medium.startswith("HugePages"):
+        return Refused(
+            f"cannot set up volume {name!r}",
+            why=f"mooring does not serve the storage medium {medium!r}",
+            next_step="Use medium Memory, or no medium for a directory on disk",
+        )
+    return Refused(
+        f"cannot set up volume {name!r}",
+        why=f"unknown storage medium {medium!r}",
+        next_step="Write Memory, or leave the medium out for a directory on disk",
+    )

@@ -1,0 +1,65 @@
+"""Which plugin serves a volume."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from mooring.errors import MooringError, Refused
+from mooring.plugins.interface import PluginContext, VolumePlugin
+from mooring.world.names import PluginName
+from mooring.world.spec import VolumeSpec
+
+PluginFactory = Callable[[PluginContext], VolumePlugin]
+
+_NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+class VolumePluginManager:
+    """The plugins of this node. One that cannot be used is left out and remembered in `problems`; the rest work."""
+
+    def __init__(self, plugins: Iterable[VolumePlugin] = ()) -> None:
+        self._plugins: dict[PluginName, VolumePlugin] = {}
+        self.problems: list[MooringError] = []
+        for plugin in plugins:
+            self.register(plugin)
+
+    @property
+    def plugins(self) -> Mapping[PluginName, VolumePlugin]:
+        return self._plugins
+
+    def register(self, plugin: VolumePlugin) -> None:
+        if not _NAME.fullmatch(plugin.name):
+            why = "a plugin's name is `domain/name` of letters, digits, `-`, `_` and `.`"
+            self.problems.append(Refused(f"volume plugin has invalid name: {plugin.name!r}", why=why))
+        elif plugin.name in self._plugins:
+            why = "a name belongs to one plugin alone"
+            self.problems.append(Refused(f"volume plugin {plugin.name!r} was registered more than once", why=why))
+        else:
+            self._plugins[plugin.name] = plugin
+
+    def find_by_spec(self, spec: VolumeSpec) -> VolumePlugin:
+        """The one plugin that supports a spec."""
+        found = [plugin for plugin in self._plugins.values() if plugin.supports(spec)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ",".join(plugin.name for plugin in found)
+            raise Refused(f"cannot serve volume {spec.name!r}", why=f"multiple volume plugins matched: {names}")
+        raise Refused(
+            f"cannot serve volume {spec.name!r}",
+            why=f"no volume plugin matched: mooring has none for {_source_of(spec)}",
+            next_step=f"It serves {', '.join(sorted(self._plugins))}",
+        )
+
+    def find_by_name(self, name: PluginName) -> VolumePlugin:
+        plugin = self._plugins.get(name)
+        if plugin is None:
+            raise Refused(f"cannot find volume plugin {name!r}", why=f"no volume plugin matched name: {name}")
+        return plugin
+
+
+def _source_of(spec: VolumeSpec) -> str:
+    if spec.volume is not None:
+        return f"the source {', '.join(spec.volume.source_names) or 'of this volume'}"
+    return f"the PersistentVolume {spec.name!r}"
