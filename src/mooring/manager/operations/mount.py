@@ -1,0 +1,79 @@
+"""Setting a volume up for a pod, and taking it down again."""
+
+from __future__ import annotations
+
+from mooring.errors import Refused
+from mooring.manager.node_affinity import matches_node
+from mooring.manager.operations.context import OperationContext
+from mooring.manager.operations.pod_directory import make_pod_directories
+from mooring.plugins.interface import NodeFacts, Offer, Setup
+from mooring.world.actual import ActualMount
+from mooring.world.desired import DesiredMount
+from mooring.world.operations import Mount, Unmount
+from mooring.world.outcomes import Outcome
+from mooring.world.pod_facts import fs_group, fs_user
+from mooring.world.presence import Presence, Result
+from mooring.world.spec import VolumeSpec
+
+
+async def mount(context: OperationContext, operation: Mount) -> Outcome:
+    """Make a volume usable for one pod, or look at its content again."""
+    volume = context.desired.volumes.get(operation.volume)
+    wish = volume.mounts.get(operation.pod) if volume is not None else None
+    if volume is None or wish is None:
+        # The wish went while the operation waited for its turn to run.
+        raise Refused("nothing to mount", why="the pod does not want the volume any more")
+    offer = context.plugins.find_by_name(volume.plugin).offer(wish.spec)
+    check_spec(wish.spec, offer, context.node())
+    if context.actual.directories.get(operation.pod) is not Presence.PRESENT:
+        await make_pod_directories(context, operation.pod)
+    before = context.actual.mount(operation.pod, operation.volume)
+    await offer.mounter.set_up(_request(context, operation, wish, before))
+    return Outcome(
+        result=Result.DONE,
+        path=offer.mounter.path(operation.pod, wish.spec),
+        revision=wish.revision,
+        spec=wish.spec,
+    )
+
+
+def _request(context: OperationContext, operation: Mount, wish: DesiredMount, before: ActualMount | None) -> Setup:
+    held = context.actual.volumes.get(operation.volume)
+    security = wish.pod.spec.security_context
+    return Setup(
+        pod=wish.pod,
+        uid=operation.pod,
+        spec=wish.spec,
+        fs_user=fs_user(wish.pod),
+        fs_group=fs_group(wish.pod),
+        fs_group_policy=security.fs_group_change_policy if security is not None else None,
+        size_limit=wish.size_limit,
+        stage_path=held.stage_path if held is not None else "",
+        device_path=held.device_path if held is not None else "",
+        refresh=operation.refresh,
+        reconstructed=before is not None and before.reconstructed,
+    )
+
+
+def check_spec(spec: VolumeSpec, offer: Offer, node: NodeFacts) -> None:
+    """Refuse what this node or the volume's plugin cannot do, before anything is touched."""
+    what = f"cannot mount volume {spec.name!r}"
+    if spec.persistent_volume is not None and not matches_node(spec.persistent_volume, node.labels):
+        raise Refused(
+            what,
+            why="no matching NodeSelectorTerms: the volume's node affinity does not admit this node",
+            next_step=f"Label the node {node.name!r}, or use a volume made for it",
+        )
+    if spec.mount_options and not offer.takes_mount_options:
+        raise Refused(what, why="mount options are not supported for this volume type")
+
+
+async def unmount(context: OperationContext, operation: Unmount) -> Outcome:
+    """Take a volume away from one pod."""
+    volume, _ = context.holding(operation.volume)
+    held = volume.mounts.get(operation.pod)
+    if held is None:
+        return Outcome(result=Result.DONE)
+    offer = context.plugins.find_by_name(volume.plugin).offer(held.spec)
+    await offer.mounter.tear_down(operation.pod, held.spec)
+    return Outcome(result=Result.DONE)

@@ -1,0 +1,35 @@
+"""Making the directory of a pod, and removing what is left of one that nobody knows any more."""
+
+from __future__ import annotations
+
+from mooring.host.interface import Risk
+from mooring.manager import orphans
+from mooring.manager.operations.context import OperationContext
+from mooring.world.names import PodUid
+from mooring.world.operations import MakePodDirectory, RemovePodDirectory
+from mooring.world.outcomes import Outcome
+from mooring.world.presence import Result
+
+
+async def make_pod_directories(context: OperationContext, pod: PodUid) -> None:
+    """Make what every volume of a pod lies in, closed to others as a kubelet's are."""
+
+    def make() -> None:
+        context.host.make_directories(context.paths.pod_volumes_dir(pod), 0o750)
+        context.host.make_directories(context.paths.pod_plugins_dir(pod), 0o750)
+
+    await context.host.run(make, risk=Risk.CHEAP, what=f"make the directories of pod {pod}")
+
+
+async def make(context: OperationContext, operation: MakePodDirectory) -> Outcome:
+    await make_pod_directories(context, operation.pod)
+    return Outcome(result=Result.DONE)
+
+
+async def remove(context: OperationContext, operation: RemovePodDirectory) -> Outcome:
+    await context.host.run(
+        lambda: orphans.remove_pod_directory(context.host, context.paths, operation.pod),
+        risk=Risk.CHEAP,
+        what=f"remove the directory of pod {operation.pod}",
+    )
+    return Outcome(result=Result.DONE)

@@ -1,0 +1,79 @@
+"""Directories of pods that are gone. Nothing below `volumes` is ever removed but empty directories."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+from mooring.errors import Refused
+from mooring.host.interface import FileKind, Host
+from mooring.host.paths import Paths
+from mooring.world.names import PodUid
+
+
+def remove_pod_directory(host: Host, paths: Paths, pod: PodUid) -> None:
+    """Remove a pod's directory, or refuse with the first thing in it that may hold data."""
+    directory = paths.pod_dir(pod)
+    if host.look(directory) is None:
+        return
+    volumes = paths.pod_volumes_dir(pod)
+    _refuse_mounts(host, pod, [volumes, paths.pod_subpaths_dir(pod)])
+    for place in (volumes, paths.pod_subpaths_dir(pod)):
+        _remove_empty_tree(host, pod, place)
+    for name in host.names_in(directory):
+        _remove_child(host, f"{directory}/{name}")
+    host.remove_directory(directory)
+
+
+def _refuse_mounts(host: Host, pod: PodUid, places: list[str]) -> None:
+    for place in places:
+        for path in _directories_below(host, place):
+            if host.mount_at(path) is not None:
+                raise Refused(
+                    f"cannot remove the directory of pod {pod!r}",
+                    why=f"{path} is still a mount point",
+                    next_step="Find out what is mounted there; nothing is removed until it is gone",
+                )
+
+
+def _directories_below(host: Host, place: str) -> Iterator[str]:
+    """Every directory below a place and the place itself, without looking into mounts."""
+    facts = host.look(place)
+    if facts is None or facts.kind is not FileKind.DIRECTORY:
+        return
+    yield place
+    for name in host.names_in(place):
+        path = f"{place}/{name}"
+        if host.mount_at(path) is not None:
+            yield path
+        else:
+            yield from _directories_below(host, path)
+
+
+def _remove_empty_tree(host: Host, pod: PodUid, place: str) -> None:
+    for path in sorted(_directories_below(host, place), key=len, reverse=True):
+        try:
+            host.remove_directory(path)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            raise Refused(
+                f"cannot remove the directory of pod {pod!r}",
+                why=f"{path} still holds {_first_name(host, path)!r}",
+                next_step="Save what you need from it and remove it; mooring does not delete data it did not make",
+            ) from error
+
+
+def _first_name(host: Host, path: str) -> str:
+    names = host.names_in(path)
+    return names[0] if names else "something"
+
+
+def _remove_child(host: Host, path: str) -> None:
+    facts = host.look(path)
+    if facts is None:
+        return
+    if facts.kind is FileKind.DIRECTORY:
+        host.remove_tree(path)
+    else:
+        host.remove_file(path)

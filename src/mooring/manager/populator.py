@@ -1,0 +1,188 @@
+"""The populator: from pods and the objects they name to the desired state of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from mooring.errors import MooringError
+from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.volumes import Volume
+from mooring.manager.claims import Claims, build_spec, claim_references
+from mooring.manager.pods import PodManager, PodStates
+from mooring.plugins.interface import ObjectRef
+from mooring.plugins.manager import VolumePluginManager
+from mooring.world.changes import Listener, ProblemArose
+from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolume, Problem
+from mooring.world.names import PodUid, VolumeName, private_volume_name, shared_volume_name
+from mooring.world.pod_facts import VolumeUse, size_limit, volume_use
+
+Content = tuple[PodUid, VolumeName]
+T = TypeVar("T")
+
+
+class DesiredStateOfWorldPopulator:
+    """Works out what each pod wants, whenever the pod or an object it depends on changes.
+
+    A volume that cannot be worked out is a problem kept with the pod; what the pod wanted before stays wanted.
+    """
+
+    def __init__(
+        self,
+        desired: DesiredStateOfWorld,
+        plugins: VolumePluginManager,
+        claims: Claims,
+        pods: PodManager,
+        states: PodStates,
+        *,
+        clock: Callable[[], float],
+        resume: Callable[[VolumeName], None],
+        worked_out: Callable[[PodUid], None],
+        tell: Listener,
+    ) -> None:
+        self._desired = desired
+        self._plugins = plugins
+        self._claims = claims
+        self._pods = pods
+        self._states = states
+        self._clock = clock
+        self._resume = resume
+        self._worked_out = worked_out
+        self._tell = tell
+        self.sources_heard = False
+        self._claimants: dict[ObjectRef, dict[PodUid, None]] = {}
+        self._contents: dict[ObjectRef, dict[Content, None]] = {}
+        self._references: dict[PodUid, list[tuple[ObjectRef, VolumeName | None]]] = {}  # None: as a claimant
+
+    # -- events --------------------------------------------------------------------------------------------------
+    def pod_changed(self, uid: PodUid) -> None:
+        """Work a pod out again, or let go of it when its containers have gone."""
+        pod = self._pods.get(uid)
+        if self._states.runtime_removed(uid):
+            self._let_go(uid)
+        elif pod is not None and not (self.sources_heard and self._gains_nothing(uid)):
+            self._process(uid, pod)
+        self._worked_out(uid)
+
+    def _gains_nothing(self, uid: PodUid) -> bool:
+        """A pod that starts no container any more keeps what it has. Before all sources were heard it may gain:
+
+        after a restart its running containers may be using volumes that nobody has asked for yet.
+        """
+        return self._states.containers_terminating(uid)
+
+    def object_changed(self, ref: ObjectRef) -> None:
+        """An object was added, changed or removed: look at just the volumes that depend on it."""
+        for uid in list(self._claimants.get(ref, ())):
+            self.pod_changed(uid)
+        for uid, name in list(self._contents.get(ref, ())):
+            self._desired.refresh(uid, name)
+            self._resume(name)
+
+    def refresh_pod(self, uid: PodUid) -> None:
+        """Look again at all volumes of a pod whose content can change."""
+        for name in dict.fromkeys(self._desired.names_for_pod(uid).values()):
+            if self._desired.volumes[name].refreshes:
+                self._desired.refresh(uid, name)
+
+    def is_empty(self) -> bool:
+        return not self._claimants and not self._contents and not self._references
+
+    # -- working a pod out ---------------------------------------------------------------------------------------
+    def _process(self, uid: PodUid, pod: Pod) -> None:
+        use = volume_use(pod)
+        wanted: set[VolumeName] = set()
+        self._drop_references(uid)
+        for volume in pod.spec.volumes:
+            if volume.name not in use.names:
+                continue
+            self._refer(uid, claim_references(pod, volume, self._claims))
+            try:
+                wanted.add(self._want(uid, pod, volume, use))
+            except (MooringError, ValueError) as error:
+                self._note_problem(uid, pod, volume.name, error)
+            else:
+                self._desired.clear_problem(uid, volume.name)
+        self._drop_surplus(uid, pod, use, wanted)
+
+    def _want(self, uid: PodUid, pod: Pod, volume: Volume, use: VolumeUse) -> VolumeName:
+        spec = build_spec(pod, volume, use, self._claims)
+        plugin = self._plugins.find_by_spec(spec)
+        offer = plugin.offer(spec)
+        shared = offer.attacher is not None or offer.stager is not None
+        name = (
+            shared_volume_name(plugin.name, plugin.volume_name(spec))
+            if shared
+            else private_volume_name(plugin.name, uid, spec.name)
+        )
+        wish = DesiredVolume(
+            name=name,
+            plugin=plugin.name,
+            attachable=offer.attacher is not None,
+            stageable=offer.stager is not None,
+            refreshes=offer.refreshes,
+        )
+        mount = DesiredMount(
+            pod=pod,
+            spec=spec,
+            outer_names=(volume.name,),
+            requested_at=self._clock(),
+            size_limit=size_limit(pod, volume),
+        )
+        before = self._desired.mount(uid, name)
+        self._desired.add(wish, uid, mount)
+        if before is not None and before.spec != spec:
+            self._resume(name)  # what failed so far may work now
+        for ref in plugin.references(spec, pod):
+            self._contents.setdefault(ref, {})[uid, name] = None
+            self._references.setdefault(uid, []).append((ref, name))
+        return name
+
+    def _note_problem(self, uid: PodUid, pod: Pod, volume: str, error: MooringError | ValueError) -> None:
+        if isinstance(error, MooringError):
+            problem = Problem(what=error.what, why=error.why, next_step=error.next_step)
+        else:
+            problem = Problem(what=f"cannot use volume {volume!r}", why=str(error))
+        if self._desired.problems(uid).get(volume) != problem:
+            self._desired.set_problem(uid, volume, problem)
+            self._tell(ProblemArose(pod=pod, volume=volume, why=str(problem)))
+
+    def _drop_surplus(self, uid: PodUid, pod: Pod, use: VolumeUse, wanted: set[VolumeName]) -> None:
+        """Drop wishes that the pod's spec no longer has. A volume with a problem keeps the wish it had."""
+        used = {volume.name for volume in pod.spec.volumes} & use.names
+        for outer in [outer for outer in self._desired.problems(uid) if outer not in used]:
+            self._desired.clear_problem(uid, outer)
+        doubtful = self._desired.problems(uid).keys()
+        for outer, name in list(self._desired.names_for_pod(uid).items()):
+            if outer in doubtful:
+                continue
+            if name not in wanted:
+                self._desired.remove(uid, name)
+            elif outer not in used:
+                self._desired.drop_name(uid, outer)
+
+    def _let_go(self, uid: PodUid) -> None:
+        self._desired.forget_pod(uid)
+        self._drop_references(uid)
+
+    # -- who depends on what -------------------------------------------------------------------------------------
+    def _refer(self, uid: PodUid, refs: tuple[ObjectRef, ...]) -> None:
+        for ref in refs:
+            self._claimants.setdefault(ref, {})[uid] = None
+            self._references.setdefault(uid, []).append((ref, None))
+
+    def _drop_references(self, uid: PodUid) -> None:
+        for ref, name in self._references.pop(uid, ()):
+            if name is None:
+                _discard(self._claimants, ref, uid)
+            else:
+                _discard(self._contents, ref, (uid, name))
+
+
+def _discard(index: dict[ObjectRef, dict[T, None]], ref: ObjectRef, member: T) -> None:
+    """Take a member out of an index; an empty entry goes with it."""
+    members = index.get(ref)
+    if members is not None:
+        members.pop(member, None)
+        if not members:
+            del index[ref]

@@ -1,0 +1,224 @@
+"""The volumes of this node as the engine sees them: planned by the world, executed, and written back into it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from mooring.engine.pending import Slot
+from mooring.manager.operation_executor import OperationExecutor
+from mooring.manager.pods import PodManager, PodStates
+from mooring.world import planner
+from mooring.world.actual import ActualStateOfWorld
+from mooring.world.changes import Change, Finished, Started
+from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolume
+from mooring.world.names import PodUid, VolumeName
+from mooring.world.operations import (
+    Attach,
+    MakePodDirectory,
+    Mount,
+    Operation,
+    PodOperation,
+    RemovePodDirectory,
+    Stage,
+    Unmount,
+    VolumeOperation,
+    kind_of,
+    pod_of,
+)
+from mooring.world.outcomes import Outcome, apply_outcome, begin
+from mooring.world.planner import Gates
+from mooring.world.presence import Presence
+
+POD_KEY = "pod:"
+"""Keys of the engine are unique volume names, and with this prefix pod UIDs."""
+
+
+def pod_key(uid: PodUid) -> str:
+    return f"{POD_KEY}{uid}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """What an operation set out from: the wish may be gone when it ends."""
+
+    at: float
+    volume: DesiredVolume | None = None
+    mount: DesiredMount | None = None
+
+
+class VolumeSubject:
+    """Plans, runs and records the operations on this node's volumes and pod directories."""
+
+    def __init__(
+        self,
+        desired: DesiredStateOfWorld,
+        actual: ActualStateOfWorld,
+        executor: OperationExecutor,
+        pods: PodManager,
+        states: PodStates,
+        *,
+        clock: Callable[[], float],
+        tell: Callable[[Change], None],
+    ) -> None:
+        self.desired = desired
+        self.actual = actual
+        self._executor = executor
+        self._pods = pods
+        self._states = states
+        self._clock = clock
+        self._tell = tell
+        self.gates = Gates(sources_heard=False)
+        self._begun: dict[Operation, _Begun] = {}
+        self._in_flight: Counter[PodUid] = Counter()
+        self.touch: Callable[[str], None] = lambda _: None
+        self.pod_moved: Callable[[PodUid], None] = lambda _: None
+        self.forget: Callable[[str], None] = lambda _: None
+
+    # -- planning ------------------------------------------------------------------------------------------------
+    def keys(self) -> Iterable[str]:
+        return {*self.desired.volumes, *self.actual.volumes, *(pod_key(uid) for uid in self.actual.directories)}
+
+    def plan(self, key: str) -> Sequence[Operation]:
+        if key.startswith(POD_KEY):
+            return self._plan_pod(PodUid(key[len(POD_KEY) :]))
+        name = VolumeName(key)
+        desired, actual = self.desired.volumes.get(name), self.actual.volumes.get(name)
+        if desired is None and actual is not None and actual.is_vacant:
+            self.actual.drop(name)
+            self.forget(key)
+            return ()
+        return planner.plan(desired, actual, self.gates).operations
+
+    def _plan_pod(self, uid: PodUid) -> Sequence[Operation]:
+        return planner.plan_pod(
+            uid,
+            known=not self._states.runtime_removed(uid),
+            has_wishes=bool(self.desired.names_for_pod(uid)),
+            directory=self.actual.directories.get(uid, Presence.ABSENT),
+            may_hold=self.actual.may_hold(uid) or self._in_flight[uid] > 0,
+            gates=self.gates,
+        )
+
+    def slot(self, operation: Operation) -> Slot:
+        match operation:
+            case MakePodDirectory() | RemovePodDirectory():
+                return Slot(pod_key(operation.pod))
+            case Unmount():
+                return Slot(operation.volume, operation.pod)
+            case Mount():
+                volume = self.desired.volumes[operation.volume]
+                if volume.is_shared:
+                    return Slot(operation.volume, owner=operation.pod)
+                return Slot(operation.volume, operation.pod)
+            case _:
+                return Slot(operation.volume)
+
+    def kind(self, operation: Operation) -> str:
+        return kind_of(operation)
+
+    def attachable_in_flight(self) -> set[VolumeName]:
+        """Attachable volumes that an operation works on now, even if nobody wants them any more."""
+        begun = (each.volume for each in self._begun.values())
+        return {volume.name for volume in begun if volume is not None and volume.attachable}
+
+    def mounting(self, pod: PodUid) -> set[VolumeName]:
+        """Volumes that are being mounted for a pod now: they may be there before it is known."""
+        return {operation.volume for operation in self._begun if isinstance(operation, Mount) and operation.pod == pod}
+
+    # -- running -------------------------------------------------------------------------------------------------
+    async def execute(self, operation: Operation) -> Outcome:
+        self._begin(operation)
+        return await self._executor.execute(operation)
+
+    def _begin(self, operation: Operation) -> None:
+        now = self._clock()
+        pod = pod_of(operation)
+        if isinstance(operation, PodOperation):
+            self._begun[operation] = _Begun(at=now)
+            if isinstance(operation, RemovePodDirectory):
+                self.gates = replace(self.gates, pods_being_removed=self.gates.pods_being_removed | {operation.pod})
+        else:
+            volume = self.desired.volumes.get(operation.volume)
+            mount = volume.mounts.get(pod) if volume is not None and pod is not None else None
+            self._begun[operation] = _Begun(at=now, volume=volume, mount=mount)
+            if pod is not None:
+                self._in_flight[pod] += 1
+        self._tell(Started(operation=operation, at=now))
+
+    def apply(self, operation: Operation, outcome: Outcome) -> bool:
+        begun = self._begun.pop(operation)
+        if isinstance(operation, PodOperation):
+            self._apply_directory(operation, outcome)
+        else:
+            self._apply_volume(operation, outcome, begun)
+        self._tell(self._finished(operation, outcome, begun))
+        return outcome.succeeded or self._is_moot(operation)
+
+    def _is_moot(self, operation: Operation) -> bool:
+        """Whether a set-up that failed is not wanted any more, so that nothing needs to be tried again."""
+        match operation:
+            case Mount():
+                return self.desired.mount(operation.pod, operation.volume) is None
+            case Attach() | Stage():
+                return operation.volume not in self.desired.volumes
+            case _:
+                return False
+
+    def _apply_directory(self, operation: PodOperation, outcome: Outcome) -> None:
+        if isinstance(operation, MakePodDirectory):
+            self._note_directory(operation.pod, outcome)
+            return
+        if outcome.succeeded:
+            self.actual.directories.pop(operation.pod, None)
+            self.forget(pod_key(operation.pod))
+        else:
+            self.actual.directories[operation.pod] = Presence.UNCERTAIN  # parts of it may be gone
+        self.gates = replace(self.gates, pods_being_removed=self.gates.pods_being_removed - {operation.pod})
+        for name in dict.fromkeys(self.desired.names_for_pod(operation.pod).values()):
+            self.touch(name)
+
+    def _note_directory(self, pod: PodUid, outcome: Outcome) -> None:
+        """After an attempt that makes a pod's directory, it is or may be there."""
+        if self.actual.directories.get(pod) is not Presence.PRESENT:
+            self.actual.directories[pod] = Presence.PRESENT if outcome.succeeded else Presence.UNCERTAIN
+
+    def _apply_volume(self, operation: VolumeOperation, outcome: Outcome, begun: _Begun) -> None:
+        before = self.actual.volumes.get(operation.volume)
+        spec = outcome.spec or (begun.mount.spec if begun.mount is not None else None)
+        if before is None and spec is None and begun.volume is not None and begun.volume.mounts:
+            spec = next(iter(begun.volume.mounts.values())).spec
+        if before is not None or begun.volume is not None:  # else the wish went before it could even begin
+            begun_from = replace(outcome, spec=spec)
+            self.actual.put(apply_outcome(begin(before, begun.volume, spec), operation, begun_from))
+        pod = pod_of(operation)
+        if pod is None:
+            return
+        self._in_flight[pod] -= 1
+        if not self._in_flight[pod]:
+            del self._in_flight[pod]
+        if isinstance(operation, Mount):
+            self._note_directory(pod, outcome)
+            if self._is_moot(operation):
+                self.actual.clear_failure(operation.volume, pod)
+        if not self.desired.names_for_pod(pod):
+            self.touch(pod_key(pod))
+        self.pod_moved(pod)
+
+    def _finished(self, operation: Operation, outcome: Outcome, begun: _Begun) -> Finished:
+        now = self._clock()
+        pod = pod_of(operation)
+        held = None if isinstance(operation, PodOperation) else self.actual.volumes.get(operation.volume)
+        source = begun.volume or held
+        return Finished(
+            operation=operation,
+            outcome=outcome,
+            at=now,
+            seconds=now - begun.at,
+            plugin=source.plugin if source is not None else None,
+            inner_name=begun.mount.spec.name if begun.mount is not None else (held.spec.name if held else ""),
+            pod=begun.mount.pod if begun.mount is not None else (self._pods.get(pod) if pod is not None else None),
+            refreshed=isinstance(operation, Mount) and operation.refresh,
+            requested_at=begun.mount.requested_at if begun.mount is not None else None,
+        )

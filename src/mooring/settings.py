@@ -1,0 +1,145 @@
+"""Every path, interval and limit in one table, from flags, environment (`MOORING_*`) and a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.errors import InvalidInput
+
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _setting(default: Any, says: str, *, least: int = 0, one_of: tuple[str, ...] = ()) -> Any:
+    """A field with what it means and what it may be: numbers are never below `least`."""
+    return field(default=default, metadata={"says": says, "least": least, "one_of": one_of})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How one instance of mooring runs. Times are seconds."""
+
+    root: str = _setting("/var/lib/mooring", "root directory of this instance: pods, plugins, store and control socket")
+    node_name: str = _setting("", "name of this node; empty takes the host name")
+    log_level: str = _setting(
+        "info", "how much is logged to stderr: debug, info, warning or error", one_of=LOG_LEVELS
+    )
+    wait_timeout: float = _setting(123.0, "longest wait for a pod's volumes before the reasons are returned")
+    stop_timeout: float = _setting(10.0, "how long running operations may finish when the daemon stops")
+    resync_interval: float = _setting(60.0, "how often all volumes are looked at again; should find nothing to do")
+    refresh_interval: float = _setting(600.0, "how often content volumes are compared again although nothing changed")
+    backoff_initial: float = _setting(
+        0.5, "pause after the first failure of an operation; doubles with each further one"
+    )
+    backoff_maximum: float = _setting(122.0, "longest pause between two tries of a failing operation")
+    running_operations: int = _setting(64, "how many operations may run at once", least=1)
+    host_call_timeout: float = _setting(120.0, "how long a call that may hang is waited for")
+    history_length: int = _setting(64, "how many entries of history are kept per volume", least=1)
+    journal_size: int = _setting(8 * 1024 * 1024, "bytes of history kept on disk before the older half is dropped")
+    event_lifetime: float = _setting(3600.0, "how long an Event object stays in the local store")
+    allocatable_memory: int = _setting(
+        0, "bytes that memory-backed volumes may take at most; 0 takes the machine's memory"
+    )
+    allocatable_cpu_milli: int = _setting(0, "processor thousandths shown to downwardAPI files; 0 takes the machine's")
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in texts such as `60s`, `2m3s`, `500ms`, `1.5` or `1h`."""
+    position, total = 0, 0.0
+    while position < len(text):
+        found = _DURATION.match(text, position)
+        if found is None:
+            break
+        total += float(found[1]) * _UNITS[found[2]]
+        position = found.end()
+    if not text or position != len(text):
+        raise InvalidInput(
+            f"cannot read the duration {text!r}",
+            why="it is not a number with a unit",
+            next_step="Write it like 60s or 2m",
+        )
+    return total
+
+
+NO_DEFAULTS: Mapping[str, object] = {}
+
+
+def load_settings(
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    *,
+    file: str | None = None,
+    defaults: Mapping[str, object] = NO_DEFAULTS,
+) -> Settings:
+    """Settings from the strongest to the weakest: flags, environment, TOML file, the caller's defaults, our own.
+
+    A variable that is set to nothing counts as not set.
+    """
+    chosen: dict[str, object] = dict(defaults)
+    if file is not None:
+        chosen.update(_from_file(file))
+    for name in _FIELDS:
+        variable = f"MOORING_{name.upper()}"
+        if environment.get(variable):
+            chosen[name] = _convert(name, environment[variable], place=f"environment variable {variable}")
+    chosen.update({name: value for name, value in flags.items() if value is not None})
+    return Settings(**chosen)  # type: ignore[arg-type]
+
+
+def _from_file(file: str) -> dict[str, object]:
+    try:
+        with open(file, "rb") as stream:
+            table = tomllib.load(stream)
+    except OSError as error:
+        raise InvalidInput("cannot read the settings file", why=error.strerror or str(error), place=file) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput("cannot read the settings file", why=f"it is not TOML ({error})", place=file) from error
+    unknown = sorted(table.keys() - _FIELDS.keys())
+    if unknown:
+        known = ", ".join(_FIELDS)
+        raise InvalidInput(
+            f"unknown setting {unknown[0]!r}",
+            why="mooring has no such setting",
+            next_step=f"Known are: {known}",
+            place=file,
+        )
+    return {name: _convert(name, value, place=f"{file}: {name}") for name, value in table.items()}
+
+
+def _convert(name: str, value: object, *, place: str) -> object:
+    wanted = type(_FIELDS[name].default)
+    try:
+        if wanted is float:
+            return _at_least(name, parse_duration(str(value)), place)
+        if wanted is int:
+            return _at_least(name, int(str(value)), place)
+    except InvalidInput as error:
+        raise InvalidInput(error.what, why=error.why, next_step=error.next_step, place=error.place or place) from error
+    except ValueError as error:
+        raise InvalidInput(f"cannot read {value!r}", why="a whole number is expected", place=place) from error
+    if not isinstance(value, str):
+        raise InvalidInput(f"cannot read {value!r}", why="a text is expected", place=place)
+    known = _FIELDS[name].metadata["one_of"]
+    if known and value not in known:
+        next_step = f"Write one of {', '.join(known)}"
+        raise InvalidInput(f"cannot use {value!r}", why="it is not known", next_step=next_step, place=place)
+    return value
+
+
+def _at_least(name: str, number: float, place: str) -> float:
+    least: int = _FIELDS[name].metadata["least"]
+    if number < least:
+        raise InvalidInput(f"cannot use {number:g}", why=f"{least} is the least", place=place)
+    return number
+
+
+_FIELDS = {each.name: each for each in dataclasses.fields(Settings)}
