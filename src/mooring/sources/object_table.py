@@ -1,0 +1,51 @@
+"""Objects in dictionaries: ConfigMaps, Secrets, claims and volumes as a library caller or a dry run hands them over."""
+
+from __future__ import annotations
+
+from mooring.kube.objects.meta import KubernetesObject
+from mooring.kube.objects.pod import ConfigMap, Secret
+from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.plugins.interface import ObjectRef
+
+
+class ObjectTable:
+    """What plugins and the populator look objects up in. `put` and `remove` return the reference that changed."""
+
+    def __init__(self) -> None:
+        self._objects: dict[ObjectRef, KubernetesObject] = {}
+
+    def put(self, obj: KubernetesObject) -> ObjectRef:
+        ref = reference(obj)
+        self._objects[ref] = obj
+        return ref
+
+    def remove(self, ref: ObjectRef) -> ObjectRef:
+        self._objects.pop(ref, None)
+        return ref
+
+    def __contains__(self, ref: ObjectRef) -> bool:
+        return ref in self._objects
+
+    def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        found = self._objects.get(ObjectRef("ConfigMap", namespace, name))
+        return found if isinstance(found, ConfigMap) else None
+
+    def secret(self, namespace: str, name: str) -> Secret | None:
+        found = self._objects.get(ObjectRef("Secret", namespace, name))
+        return found if isinstance(found, Secret) else None
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        found = self._objects.get(ObjectRef("PersistentVolumeClaim", namespace, name))
+        return found if isinstance(found, PersistentVolumeClaim) else None
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        found = self._objects.get(ObjectRef("PersistentVolume", "", name))
+        return found if isinstance(found, PersistentVolume) else None
+
+    def namespaces_with(self, kind: str, name: str) -> list[str]:
+        return sorted(ref.namespace for ref in self._objects if ref.kind == kind and ref.name == name)
+
+
+def reference(obj: KubernetesObject) -> ObjectRef:
+    """How volumes refer to an object."""
+    return ObjectRef(obj.kind, obj.metadata.namespace, obj.metadata.name)
