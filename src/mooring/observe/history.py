@@ -1,0 +1,200 @@
+"""What happened to each volume, bounded, and kept on disk so that a restart does not forget it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+import msgspec
+
+from mooring.world.changes import Change, Finished, ProblemArose, Reconstructed, Started
+from mooring.world.names import PodUid, VolumeName
+from mooring.world.operations import Mount, PodOperation, Unmount, kind_of, pod_of
+from mooring.world.presence import Result
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One thing that happened. Times are seconds since 1970."""
+
+    at: float
+    pod: str  # UID
+    volume: str  # inner name; empty when the pod as a whole is meant
+    what: str
+    result: str = ""
+    seconds: float = 0.0
+    detail: str = ""
+    name: str = ""  # unique volume name
+    pod_name: str = ""  # namespace/name
+
+
+class History:
+    """Entries per pod and volume. Listens to the manager; answers `timeline` and when something was mounted."""
+
+    def __init__(
+        self, *, length: int, wall: Callable[[], float], clock: Callable[[], float], journal: Journal | None = None
+    ) -> None:
+        self._length = length
+        self._wall = wall
+        self._clock = clock
+        self._journal = journal
+        self._entries: dict[str, dict[str, deque[Entry]]] = {}
+        self._mounted: dict[tuple[str, str], float] = {}
+        if journal is not None:
+            for entry in journal.read():
+                self._keep(entry)
+
+    def mounted_at(self, pod: str, name: str) -> float | None:
+        """Since when a volume has been mounted for a pod."""
+        return self._mounted.get((pod, name))
+
+    def of_pod(self, pod: str, volume: str | None = None) -> list[Entry]:
+        """All that is remembered of a pod (or one volume of it), oldest first."""
+        volumes = self._entries.get(pod, {})
+        chosen = volumes.values() if volume is None else [volumes.get(volume, deque()), volumes.get("", deque())]
+        return sorted((entry for entries in chosen for entry in entries), key=lambda entry: entry.at)
+
+    def pods_named(self, pod_name: str) -> list[str]:
+        """UIDs of pods that once had this `namespace/name`, the latest last."""
+        last = {
+            uid: max(entry.at for entries in volumes.values() for entry in entries)
+            for uid, volumes in self._entries.items()
+            if any(entry.pod_name == pod_name for entries in volumes.values() for entry in entries)
+        }
+        return sorted(last, key=lambda uid: last[uid])
+
+    def listen(self, change: Change) -> None:
+        """Remember a change, if it is worth it."""
+        entry = self._entry(change)
+        if entry is not None:
+            self._keep(entry)
+            if self._journal is not None:
+                self._journal.append(entry)
+
+    def _entry(self, change: Change) -> Entry | None:
+        match change:
+            case Started():
+                return None
+            case Finished():
+                return self._finished(change)
+            case Reconstructed():
+                result = "found" if change.volume is not None else "not understood"
+                return Entry(
+                    at=self._wall(), pod=change.pod, volume=change.inner_name, what="reconstruct", result=result,
+                    detail=change.why, name=change.volume or "",
+                )  # fmt: skip
+            case ProblemArose():
+                return Entry(
+                    at=self._wall(), pod=change.pod.metadata.uid, volume=change.volume, what="work out",
+                    result="waiting", detail=change.why, pod_name=change.pod.key,
+                )  # fmt: skip
+            case _:
+                assert_never(change)
+
+    def _finished(self, change: Finished) -> Entry | None:
+        operation, outcome = change.operation, change.outcome
+        if isinstance(operation, PodOperation) and outcome.succeeded:
+            return None
+        return Entry(
+            at=self._wall() - (self._clock() - change.at),
+            pod=pod_of(operation) or "",
+            volume=change.inner_name,
+            what="refresh" if change.refreshed else kind_of(operation),
+            result=outcome.result.value,
+            seconds=round(change.seconds, 6),
+            detail=f"{outcome.what}: {outcome.why}" if not outcome.succeeded else "",
+            name="" if isinstance(operation, PodOperation) else operation.volume,
+            pod_name=change.pod.key if change.pod is not None else "",
+        )
+
+    def _keep(self, entry: Entry) -> None:
+        volumes = self._entries.get(entry.pod)
+        if volumes is None:
+            volumes = self._entries[entry.pod] = {}
+            if len(self._entries) > _MOST_PODS:
+                del self._entries[next(iter(self._entries))]
+        entries = volumes.get(entry.volume)
+        if entries is None:
+            entries = volumes[entry.volume] = deque(maxlen=self._length)
+        entries.append(entry)
+        if entry.result == Result.DONE.value:
+            if entry.what == _MOUNTED:
+                self._mounted.setdefault((entry.pod, entry.name), entry.at)
+            elif entry.what == _UNMOUNTED:
+                self._mounted.pop((entry.pod, entry.name), None)
+
+
+_MOST_PODS = 10_000
+_MOUNTED = kind_of(Mount(VolumeName(""), PodUid("")))
+_UNMOUNTED = kind_of(Unmount(VolumeName(""), PodUid("")))
+
+
+class Journal:
+    """A file of entries, one JSON line each, appended without waiting for the disk and cut when it grows too large."""
+
+    def __init__(self, path: str, *, size: int, soon: Callable[[Callable[[], None]], object]) -> None:
+        self._path = path
+        self._size = size
+        self._soon = soon  # runs a call after the present turn of the event loop
+        self._encoder = msgspec.json.Encoder()
+        self._lines: list[bytes] = []
+        self._descriptor = -1
+        self._written = 0
+
+    def read(self) -> Iterator[Entry]:
+        """What earlier processes wrote; a torn line is passed over."""
+        decoder = msgspec.json.Decoder(Entry)
+        try:
+            with open(self._path, "rb") as stream:
+                lines = stream.read().splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            with contextlib.suppress(msgspec.MsgspecError):
+                yield decoder.decode(line)
+
+    def append(self, entry: Entry) -> None:
+        if not self._lines:
+            self._soon(self.flush)
+        self._lines.append(self._encoder.encode(entry))
+
+    def flush(self) -> None:
+        """Hand the collected lines to the kernel, in one write. A full disk costs history, nothing else."""
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        text = b"\n".join(lines) + b"\n"
+        with contextlib.suppress(OSError):
+            if self._descriptor < 0:
+                self._open()
+            os.write(self._descriptor, text)
+            self._written += len(text)
+            if self._written > self._size:
+                self._cut()
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self._path, flags, 0o600)
+        self._written = os.fstat(self._descriptor).st_size
+
+    def _cut(self) -> None:
+        """Keep the newer half."""
+        with open(self._path, "rb") as stream:
+            kept = stream.read()[-self._size // 2 :].partition(b"\n")[2]
+        temporary = f"{self._path}.new"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, kept)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, self._path)
+        os.close(self._descriptor)
+        self._open()
+
+    def close(self) -> None:
+        self.flush()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

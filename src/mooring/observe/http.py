@@ -1,0 +1,225 @@
+"""The HTTP API on the control socket: JSON tables, control, health and metrics. Every answer is documented."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from mooring.errors import InvalidInput, MooringError
+from mooring.kube.api import Api, ApiError, NotFound, WatchOptions
+from mooring.kube.codec import to_manifest
+from mooring.kube.objects.kinds import CLAIM, EVENT
+from mooring.kube.objects.node import Event
+from mooring.kube.objects.pod import Pod
+from mooring.observe.metrics import CONTENT_TYPE, Metrics
+from mooring.observe.status import Row, Status
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Control(Protocol):
+    """What a caller may have done. Errors are `MooringError`s; `InvalidInput` means the caller's input is at fault."""
+
+    def find_pod(self, name: str) -> Pod: ...
+
+    def former_pod(self, name: str) -> str:
+        """The UID of a pod by `name` or `namespace/name`, also of one that is gone."""
+        ...
+
+    def ready(self) -> bool: ...
+
+    async def apply(self, text: bytes, origin: str) -> Row: ...
+
+    async def delete(self, text: bytes, origin: str) -> Row: ...
+
+    async def wait(self, pod: str, wanted: str, timeout: float) -> Row: ...
+
+    async def down(self, timeout: float) -> Row: ...
+
+
+class HttpApi:
+    """Serves the control socket. It reads the node through `Status` and changes it only through `Control`."""
+
+    def __init__(self, status: Status, metrics: Metrics, api: Api, control: Control) -> None:
+        self._status, self._metrics, self._api, self._control = status, metrics, api, control
+        self._stopping = asyncio.Event()
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[_worded_errors], client_max_size=16 * 1024 * 1024)
+        routes: dict[str, Handler] = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics_text,
+            "/v1/pods": self._table(self._status.pods),
+            "/v1/volumes": self._table(self._status.volumes),
+            "/v1/operations": self._table(self._status.operations),
+            "/v1/findings": self._table(self._status.findings),
+            "/v1/drivers": self._table(list),
+            "/v1/claims": self._claims,
+            "/v1/events": self._events,
+            "/v1/explain": self._explain,
+            "/v1/timeline": self._timeline,
+            "/v1/describe": self._describe,
+        }
+        for path, handler in routes.items():
+            app.router.add_get(path, handler)
+        app.router.add_post("/v1/apply", self._apply)
+        app.router.add_post("/v1/delete", self._delete)
+        app.router.add_post("/v1/wait", self._wait)
+        app.router.add_post("/v1/down", self._down)
+        return app
+
+    def stop_streams(self) -> None:
+        """End answers that would go on for ever, so that the server can close."""
+        self._stopping.set()
+
+    # -- health --------------------------------------------------------------------------------------------------
+    async def _healthz(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, request: web.Request) -> web.StreamResponse:
+        if self._control.ready():
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text="not every source of pods has been heard yet\n")
+
+    async def _metrics_text(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    # -- tables --------------------------------------------------------------------------------------------------
+    def _table(self, rows: Callable[[], list[Row]]) -> Handler:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            return web.json_response(rows())
+
+        return answer
+
+    async def _claims(self, request: web.Request) -> web.StreamResponse:
+        found = (await self._api.list(CLAIM)).items
+        rows = [
+            {
+                "claim": claim.key,
+                "phase": claim.status.phase or "Pending",
+                "volume": claim.spec.volume_name or None,
+                "class": claim.spec.storage_class_name,
+                "access_modes": list(claim.spec.access_modes),
+            }
+            for claim in found
+        ]
+        return web.json_response(sorted(rows, key=lambda row: str(row["claim"])))
+
+    async def _explain(self, request: web.Request) -> web.StreamResponse:
+        pod = self._control.find_pod(request.query.get("pod", ""))
+        return web.json_response(self._status.explain(pod, request.query.get("volume") or None))
+
+    async def _timeline(self, request: web.Request) -> web.StreamResponse:
+        uid = self._control.former_pod(request.query.get("pod", ""))
+        return web.json_response(self._status.timeline(uid, request.query.get("volume") or None))
+
+    async def _describe(self, request: web.Request) -> web.StreamResponse:
+        kind, name = request.query.get("kind", "pod"), request.query.get("name", "")
+        if kind == "volume":
+            return web.json_response(self._one_volume(name))
+        pod = self._control.find_pod(name)
+        events = [row for row in await self._event_rows() if row["uid"] == pod.metadata.uid]
+        answer = {
+            **self._status.pod(pod),
+            "volumes": [row for row in self._status.volumes() if row["pod_uid"] == pod.metadata.uid],
+            "events": events,
+            "timeline": self._status.timeline(pod.metadata.uid),
+            "manifest": to_manifest(pod),
+        }
+        return web.json_response(answer)
+
+    def _one_volume(self, name: str) -> Row:
+        pod, _, volume = name.rpartition("/")
+        found = [row for row in self._status.volumes() if row["name"] == name]
+        found = found or [r for r in self._status.volumes() if r["volume"] == volume and _is_pod(r["pod"], pod)]
+        if not found:
+            raise NotFound(
+                f"cannot describe volume {name!r}",
+                why="no volume of this node has that name",
+                next_step="`mooring get volumes` lists them; write POD/VOLUME or a unique volume name",
+            )
+        row = found[0]
+        return {**row, "timeline": self._status.timeline(row["pod_uid"], row["volume"])}
+
+    # -- events --------------------------------------------------------------------------------------------------
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        if request.query.get("follow"):
+            return await self._follow(request)
+        return web.json_response(await self._event_rows())
+
+    async def _event_rows(self) -> list[Row]:
+        rows = [_event_row(event) for event in (await self._api.list(EVENT)).items]
+        return sorted(rows, key=lambda row: (row["last_seen"] or "", row["object"]))
+
+    async def _follow(self, request: web.Request) -> web.StreamResponse:
+        """One JSON line per event, new and repeated ones alike, until the caller leaves."""
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(self._send_events(response))
+            stopping = tasks.create_task(self._stopping.wait())
+            await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            sending.cancel()
+            stopping.cancel()
+        return response
+
+    async def _send_events(self, response: web.StreamResponse) -> None:
+        with contextlib.suppress(ConnectionResetError):
+            async with self._api.watch(EVENT, WatchOptions(send_initial_events=True)) as stream:
+                async for event in stream:
+                    if event.object is not None:
+                        await response.write(json.dumps(_event_row(event.object)).encode() + b"\n")
+
+    # -- control -------------------------------------------------------------------------------------------------
+    async def _apply(self, request: web.Request) -> web.StreamResponse:
+        origin = request.query.get("origin", "standard input")
+        return web.json_response(await self._control.apply(await request.read(), origin))
+
+    async def _delete(self, request: web.Request) -> web.StreamResponse:
+        origin = request.query.get("origin", "standard input")
+        return web.json_response(await self._control.delete(await request.read(), origin))
+
+    async def _wait(self, request: web.Request) -> web.StreamResponse:
+        query = request.query
+        answer = await self._control.wait(query.get("pod", ""), query.get("for", ""), float(query.get("timeout", "60")))
+        return web.json_response(answer)
+
+    async def _down(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(await self._control.down(float(request.query.get("timeout", "60"))))
+
+
+def _is_pod(key: str, asked: str) -> bool:
+    return asked in (key, key.partition("/")[2])
+
+
+def _event_row(event: Event) -> Row:
+    about = event.involved_object
+    return {
+        "last_seen": event.last_timestamp,
+        "type": event.type,
+        "reason": event.reason,
+        "object": f"{about.kind.lower()}/{about.name}",
+        "namespace": about.namespace,
+        "uid": about.uid,
+        "message": event.message,
+        "count": event.count,
+    }
+
+
+@web.middleware
+async def _worded_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Errors made for people reach them whole: what, why and next step."""
+    try:
+        return await handler(request)
+    except MooringError as error:
+        code = error.code if isinstance(error, ApiError) else (400 if isinstance(error, InvalidInput) else 409)
+        body: dict[str, Any] = {"error": str(error), "what": error.what, "why": error.why, "next_step": error.next_step}
+        return web.json_response(body, status=code)
+    except ValueError as error:
+        return web.json_response({"error": str(error), "what": "bad request", "why": str(error)}, status=400)

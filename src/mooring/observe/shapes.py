@@ -1,0 +1,94 @@
+"""What the JSON that mooring prints means, field by field. Tests hold real answers against it."""
+
+from __future__ import annotations
+
+SHAPES: dict[str, dict[str, str]] = {
+    "volume (`get volumes`)": {
+        "name": "unique volume name; null while the volume cannot be worked out",
+        "pod": "`namespace/name`",
+        "pod_uid": "UID of the pod",
+        "volume": "name of the volume in the pod",
+        "plugin": "the volume type, such as `kubernetes.io/secret`; null while the volume cannot be worked out",
+        "state": "waiting, attaching, staging, mounting, mounted, unmounting, uncertain or failed",
+        "path": "where the volume is on this machine; null when nothing is there",
+        "reason": "one sentence; null when mounted",
+        "next_step": "what to do about it; null when there is nothing to say",
+        "attempts": "how often the present step was tried",
+        "mounted_at": "time (UTC); null when not mounted",
+    },
+    "pod (`get pods`)": {
+        "pod": "`namespace/name`",
+        "uid": "UID of the pod",
+        "ready": "whether every volume its containers use is mounted",
+        "mounted": "how many are",
+        "volumes": "how many its containers use",
+        "cause": "one sentence; null when ready",
+    },
+    "claim (`get claims`)": {
+        "claim": "`namespace/name`",
+        "phase": "Pending, Bound or Lost",
+        "volume": "the PersistentVolume it is bound to, or null",
+        "class": "its StorageClass, or null",
+        "access_modes": "as written",
+    },
+    "operation (`get operations`)": {
+        "operation": "the kubelet's name of it, such as `volume_mount`",
+        "pod": "`namespace/name`; null when it is for the whole volume",
+        "volume": "unique volume name",
+    },
+    "event (`get events`, `events`)": {
+        "last_seen": "time (UTC)",
+        "type": "Normal or Warning",
+        "reason": "such as FailedMount",
+        "object": "`pod/name`",
+        "namespace": "of the object",
+        "uid": "of the object",
+        "message": "what happened",
+        "count": "how often",
+    },
+    "finding (`get findings`)": {
+        "kind": "manifest, warning, leftover or plugin",
+        "where": "file, line and field, or path",
+        "what": "what was found",
+        "next_step": "what to do about it",
+    },
+    "explanation (`explain`)": {
+        "pod": "`namespace/name`",
+        "uid": "UID of the pod",
+        "ready": "whether every volume its containers use is mounted",
+        "cause": "one sentence; null when ready",
+        "volumes": "one object per volume: `volume`, `state`, `cause`, `next_step`, `attempts`",
+    },
+    "entry (`timeline`)": {
+        "at": "time (UTC)",
+        "volume": "name of the volume, or null for the pod as a whole",
+        "what": "the operation, `refresh`, `reconstruct` or `work out`",
+        "result": "done, refused, not yet, unknown, found, not understood or waiting",
+        "seconds": "how long it took",
+        "detail": "why it did not succeed, or null",
+    },
+    "plan (`plan`)": {
+        "operations": "one object each: `operation`, `pod`, `volume`, `plugin`, `path`, `risks` (list of texts)",
+        "waits": "one object per volume that would wait: `pod`, `volume`, `cause`, `next_step`",
+    },
+}
+
+ROUTES: dict[str, str] = {
+    "GET /healthz": "200 while the daemon lives",
+    "GET /readyz": "200 once every source of pods has been heard, else 503",
+    "GET /metrics": "metrics in Prometheus' text format",
+    "GET /v1/pods": "array of pods",
+    "GET /v1/volumes": "array of volumes",
+    "GET /v1/claims": "array of claims",
+    "GET /v1/drivers": "array of CSI drivers (none in this version)",
+    "GET /v1/operations": "array of operations under way",
+    "GET /v1/events": "array of events; with `?follow=1` a stream of JSON lines",
+    "GET /v1/findings": "array of findings",
+    "GET /v1/explain?pod=POD[&volume=NAME]": "an explanation",
+    "GET /v1/timeline?pod=POD[&volume=NAME]": "array of entries, also of a pod that is gone",
+    "GET /v1/describe?kind=pod|volume&name=NAME": "one pod or volume with everything known of it",
+    "POST /v1/apply[?origin=NAME]": "stores the manifests in the body; `created`, `changed`, `unchanged`",
+    "POST /v1/delete[?origin=NAME]": "deletes the objects that the body names; `deleted`, `missing`",
+    "POST /v1/wait?pod=POD&for=mounted|unmounted&timeout=SECONDS": "`done`, and the explanation when it is false",
+    "POST /v1/down?timeout=SECONDS": "unmounts everything and stops; `done`, `left`",
+}
