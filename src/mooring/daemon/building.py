@@ -1,0 +1,53 @@
+"""Building a volume manager from its parts; every face of mooring gets its manager here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from mooring.host.atomic_writer import data_directory_name
+from mooring.host.interface import Host
+from mooring.host.paths import Paths
+from mooring.manager.claims import Claims
+from mooring.manager.pods import PodStates
+from mooring.manager.volume_manager import VolumeManager
+from mooring.plugins.builtin import make_plugins
+from mooring.plugins.interface import NodeFacts, Objects, PluginContext
+from mooring.settings import Settings
+
+
+class Lookups(Objects, Claims, Protocol):
+    """Where a manager finds ConfigMaps, Secrets, claims and volumes."""
+
+
+def build_manager(
+    settings: Settings,
+    host: Host,
+    objects: Lookups,
+    facts: Callable[[], NodeFacts],
+    *,
+    states: PodStates | None = None,
+    clock: Callable[[], float] | None = None,
+) -> VolumeManager:
+    """A manager over the root directory of the settings, with all plugins of this installation."""
+    paths = Paths(settings.root)
+    digits = random.SystemRandom()
+    context = PluginContext(
+        host=host,
+        paths=paths,
+        objects=objects,
+        node=facts,
+        data_directory=lambda: data_directory_name(datetime.now(UTC), digits),
+    )
+    return VolumeManager(
+        settings=settings,
+        host=host,
+        paths=paths,
+        plugins=make_plugins(context),
+        claims=objects,
+        node=facts,
+        states=states,
+        clock=clock,
+    )

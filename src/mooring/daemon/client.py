@@ -1,0 +1,114 @@
+"""A client of the control socket, light enough for commands that should answer at once."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from mooring.errors import InvalidInput, MooringError
+
+Query = Mapping[str, str]
+NO_QUERY: Query = {}
+
+
+class NoDaemon(MooringError):
+    """Nobody listens on the control socket."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float | None) -> None:
+        super().__init__("mooring", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Client:
+    """Asks the daemon of one root directory."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._socket = f"{root.rstrip('/')}/mooring.sock"
+
+    def get(self, path: str, query: Query = NO_QUERY) -> Any:
+        return self._ask("GET", path, query, None, 30.0)
+
+    def post(self, path: str, query: Query = NO_QUERY, *, body: bytes = b"", patience: float = 30.0) -> Any:
+        return self._ask("POST", path, query, body, patience)
+
+    def answers(self) -> bool:
+        """Whether a daemon is there and well."""
+        return self._is_fine("/healthz")
+
+    def is_ready(self) -> bool:
+        """Whether the daemon has heard all sources of pods."""
+        return self._is_fine("/readyz")
+
+    def _is_fine(self, path: str) -> bool:
+        try:
+            with self._open("GET", path, NO_QUERY, None, 5.0) as response:
+                return response.status == 200
+        except (MooringError, OSError):
+            return False
+
+    def lines(self, path: str, query: Query = NO_QUERY) -> Iterator[Any]:
+        """A stream of JSON lines."""
+        with self._open("GET", path, query, None, None) as response:
+            for line in response:
+                yield json.loads(line)
+
+    def _ask(self, method: str, path: str, query: Query, body: bytes | None, timeout: float) -> Any:
+        with self._open(method, path, query, body, timeout) as response:
+            answer = self._decoded(response)
+        if response.status == 400:
+            raise _as_told(answer, InvalidInput)
+        if response.status >= 300:
+            raise _as_told(answer, MooringError)
+        return answer
+
+    def _decoded(self, response: http.client.HTTPResponse) -> Any:
+        try:
+            return json.loads(response.read())
+        except (ValueError, OSError, http.client.HTTPException) as error:
+            raise self._unreachable(
+                f"its answer makes no sense (status {response.status})", f"Its log is {self._root}/mooring.log"
+            ) from error
+
+    def _unreachable(self, why: str, next_step: str) -> MooringError:
+        return MooringError(f"cannot reach mooring at {self._root!r}", why=why, next_step=next_step)
+
+    def _open(
+        self, method: str, path: str, query: Query, body: bytes | None, timeout: float | None
+    ) -> http.client.HTTPResponse:
+        connection = _UnixConnection(self._socket, timeout)
+        target = f"{path}?{urlencode(query)}" if query else path
+        try:
+            connection.request(method, target, body=body)
+            return connection.getresponse()
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise NoDaemon(
+                f"cannot reach mooring at {self._root!r}",
+                why="no daemon listens on its control socket",
+                next_step="Start one with `mooring up`, or name its directory with --root or MOORING_ROOT",
+            ) from error
+        except PermissionError as error:
+            raise self._unreachable(
+                "its control socket belongs to another user", "Run the command as the user who runs the daemon"
+            ) from error
+        except TimeoutError as error:
+            raise self._unreachable(f"it did not answer within {timeout:g} s", "Look whether it still runs") from error
+        except (http.client.HTTPException, ConnectionError) as error:
+            raise self._unreachable(
+                "it went away before it answered", f"Its log is {self._root}/mooring.log"
+            ) from error
+
+
+def _as_told(answer: dict[str, str], kind: type[MooringError]) -> MooringError:
+    return kind(answer.get("what", "request failed"), why=answer.get("why", ""), next_step=answer.get("next_step", ""))

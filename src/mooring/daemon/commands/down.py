@@ -1,0 +1,29 @@
+"""`mooring down`: unmount everything and stop."""
+
+from __future__ import annotations
+
+import click
+
+from mooring.daemon.client import Client, NoDaemon
+from mooring.daemon.options import root_option, settings_of, timeout_option
+
+
+@click.command()
+@root_option
+@timeout_option()
+@click.pass_context
+def down(context: click.Context, root: str | None, timeout: float) -> int:
+    """Unmount everything that mooring manages, in order, and stop the daemon. Works without a running one, too."""
+    settings = settings_of(context, root)
+    try:
+        answer = Client(settings.root).post("/v1/down", {"timeout": str(timeout)}, patience=timeout + 30.0)
+    except NoDaemon:
+        from mooring.daemon.cleanup import clean_up  # noqa: PLC0415 - needs the whole manager
+
+        answer = clean_up(settings, timeout)
+    if answer["done"]:
+        return 0
+    click.echo(f"mooring: not everything could be unmounted within {timeout:g} s:", err=True)
+    for row in answer["left"]:
+        click.echo(f"  {row['pod']} {row['volume']}: {row['reason'] or row['state']} ({row['path']})", err=True)
+    return 1

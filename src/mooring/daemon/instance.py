@@ -1,0 +1,117 @@
+"""The one place where an instance is put together: store, informers, sources, manager and what can be seen of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mooring.daemon.building import build_manager
+from mooring.daemon.node_facts import node_facts, node_name
+from mooring.host.interface import Host
+from mooring.host.paths import Paths
+from mooring.kube.informer_factory import SharedInformerFactory
+from mooring.kube.local_store import LocalStore, utc_now
+from mooring.kube.objects.kinds import POD
+from mooring.manager.pods import KnownPods
+from mooring.manager.volume_manager import VolumeManager
+from mooring.observe.events import EventRecorder
+from mooring.observe.history import History, Journal
+from mooring.observe.metrics import Metrics
+from mooring.observe.status import NodeView, Status
+from mooring.settings import Settings
+from mooring.sources.informed import InformedObjects, InformedPods
+from mooring.sources.manifest_directory import ManifestDirectory
+from mooring.world.findings import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """All parts of a running mooring, wired."""
+
+    settings: Settings
+    paths: Paths
+    store: LocalStore
+    factory: SharedInformerFactory
+    manifests: ManifestDirectory
+    pods: InformedPods
+    manager: VolumeManager
+    states: KnownPods
+    events: EventRecorder
+    history: History
+    journal: Journal
+    metrics: Metrics
+    status: Status
+
+    async def run(self) -> None:
+        """Run everything until cancelled. Sources count as heard once manifests are stored and pods are known."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.manager.run(), name="manager")
+            tasks.create_task(self.manifests.run(), name="manifests")
+            tasks.create_task(self.events.run(), name="events")
+            await self.manifests.heard.wait()
+            self.factory.start(tasks)
+            await self.pods.run()
+            self.manager.sources_heard()
+
+
+def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instance:
+    """An instance over manifests. Must be called on the event loop that will run it."""
+    loop = asyncio.get_running_loop()
+    name = node_name(settings)
+    paths = Paths(settings.root)
+    store = LocalStore(f"{paths.store_dir}/objects.db")
+    factory = SharedInformerFactory(store)
+    objects = InformedObjects(factory, name)
+    factory.informer(POD)
+    facts = node_facts(settings, objects.node)
+    manager = build_manager(settings, host, objects, facts)
+    assert isinstance(manager.states, KnownPods)
+    journal = Journal(paths.history_file, size=settings.journal_size, soon=loop.call_soon)
+    history = History(length=settings.history_length, wall=time.time, clock=loop.time, journal=journal)
+    metrics = Metrics(manager.desired, manager.actual, manager.reconciler, surprises=lambda: manager.executor.surprises)
+    events = EventRecorder(store, node_name=name, now=utc_now, lifetime=settings.event_lifetime)
+    for listener in (history.listen, metrics.listen, events.listen):
+        manager.subscribe(listener)
+    source = ManifestDirectory(manifests, store, node_name=name)
+    return Instance(
+        settings=settings,
+        paths=paths,
+        store=store,
+        factory=factory,
+        manifests=source,
+        pods=InformedPods(factory, objects, manager, name),
+        manager=manager,
+        states=manager.states,
+        events=events,
+        history=history,
+        journal=journal,
+        metrics=metrics,
+        status=Status(_view(manager, source, history)),
+    )
+
+
+def _view(manager: VolumeManager, source: ManifestDirectory, history: History) -> NodeView:
+    return NodeView(
+        pods=manager.pods,
+        desired=manager.desired,
+        actual=manager.actual,
+        gates=lambda: manager.gates,
+        running=manager.reconciler.pending.running,
+        findings=lambda: _findings(manager, source),
+        history=history,
+    )
+
+
+def _findings(manager: VolumeManager, source: ManifestDirectory) -> Iterator[Finding]:
+    yield from source.findings
+    for leftover in manager.leftovers:
+        yield Finding(
+            kind="leftover",
+            where=leftover.path,
+            what=f"a volume directory that cannot be made sense of: {leftover.why}",
+            next_step="Look what it holds; mooring leaves it alone",
+        )
+    for problem in manager.plugins.problems:
+        yield Finding(kind="plugin", where=problem.what, what=problem.why, next_step=problem.next_step)

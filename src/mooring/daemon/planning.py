@@ -1,0 +1,129 @@
+"""What `mooring up` would do over manifests, found out without doing any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mooring.daemon.building import build_manager
+from mooring.daemon.mistakes import refuse_mistakes
+from mooring.daemon.node_facts import node_facts
+from mooring.errors import MooringError
+from mooring.host.linux import LinuxHost
+from mooring.host.paths import Paths
+from mooring.kube.objects.node import Node
+from mooring.kube.objects.pod import Pod
+from mooring.manager.reconstruction import reconstruct
+from mooring.manager.volume_manager import VolumeManager
+from mooring.plugins.interface import Setup
+from mooring.settings import Settings
+from mooring.sources.manifest_files import ManifestFiles, scan
+from mooring.sources.object_table import ObjectTable
+from mooring.world.desired import DesiredMount, DesiredVolume
+from mooring.world.names import PodUid, VolumeName
+from mooring.world.operations import Mount, Operation, PodOperation, Unmount, kind_of, pod_of
+from mooring.world.planner import plan
+from mooring.world.pod_facts import fs_group, fs_user
+from mooring.world.spec import VolumeSpec
+
+Row = dict[str, Any]
+
+
+def plan_manifests(settings: Settings, paths: Sequence[str]) -> dict[str, list[Row]]:
+    """Operations that are due, and volumes that would wait, against what is on this machine now."""
+    manager = _manager_of(settings, paths)
+    rows: list[Row] = []
+    for name in sorted({*manager.desired.volumes, *manager.actual.volumes}):
+        steps = plan(manager.desired.volumes.get(name), manager.actual.volumes.get(name), manager.gates)
+        rows.extend(_row(manager, operation) for operation in steps.operations)
+    waits = list(_waits(manager))
+    waiting = {(wait["pod"], wait["volume"]) for wait in waits}
+    operations = [row for row in rows if (row["pod"], row["volume"]) not in waiting]
+    return {"operations": operations, "waits": waits}
+
+
+def _manager_of(settings: Settings, paths: Sequence[str]) -> VolumeManager:
+    reading = ManifestFiles(settings.node_name).read(scan(paths).files)
+    refuse_mistakes(reading.findings, "nothing can be planned")
+    objects, nodes = ObjectTable(), []
+    for obj, _ in reading.objects.values():
+        if isinstance(obj, Node):
+            nodes.append(obj)
+        elif not isinstance(obj, Pod):
+            objects.put(obj)
+    facts = node_facts(settings, lambda: nodes[0] if len(nodes) == 1 else None)
+    host = LinuxHost()
+    manager = build_manager(settings, host, objects, facts, clock=lambda: 0.0)
+    reconstruct(host, Paths(settings.root), manager.plugins, manager.actual, lambda _: None)
+    for obj, _ in reading.objects.values():
+        if isinstance(obj, Pod):
+            manager.pod_changed(obj)
+    manager.sources_heard()
+    return manager
+
+
+def _row(manager: VolumeManager, operation: Operation) -> Row:
+    assert not isinstance(operation, PodOperation)
+    uid = pod_of(operation)
+    pod = manager.pods.get(uid) if uid is not None else None
+    desired, actual = manager.desired.volumes.get(operation.volume), manager.actual.volumes.get(operation.volume)
+    subject = desired or actual
+    assert subject is not None
+    spec = _spec(manager, operation.volume, uid)
+    offer = manager.plugins.find_by_name(subject.plugin).offer(spec)
+    return {
+        "operation": kind_of(operation),
+        "pod": pod.key if pod is not None else uid,
+        "volume": spec.name,
+        "plugin": subject.plugin,
+        "path": offer.mounter.path(uid, spec) if uid is not None else None,
+        "risks": list(_risks(operation, spec, pod)),
+    }
+
+
+def _spec(manager: VolumeManager, name: VolumeName, uid: PodUid | None) -> VolumeSpec:
+    desired, actual = manager.desired.volumes.get(name), manager.actual.volumes.get(name)
+    if desired is not None:
+        mount = desired.mounts.get(uid) if uid is not None else None
+        return (mount or next(iter(desired.mounts.values()))).spec
+    assert actual is not None
+    held = actual.mounts.get(uid) if uid is not None else None
+    return held.spec if held is not None else actual.spec
+
+
+def _risks(operation: Operation, spec: VolumeSpec, pod: Pod | None) -> Iterator[str]:
+    volume = spec.volume
+    if isinstance(operation, Unmount) and volume is not None and volume.empty_dir is not None:
+        yield "deletes the data in it"
+    if not isinstance(operation, Mount) or volume is None:
+        return
+    if volume.host_path is not None:
+        yield f"gives containers {volume.host_path.path} of this machine"
+        if volume.host_path.type.endswith("OrCreate"):
+            yield "creates it on this machine if it is missing"
+    group = fs_group(pod) if pod is not None else None
+    if group is not None and volume.host_path is None:
+        yield f"gives its files to group {group}"
+
+
+def _waits(manager: VolumeManager) -> Iterator[Row]:
+    """Volumes that would not be mounted: those that cannot be worked out, and those that a set-up would refuse."""
+    for pod in manager.pods:
+        uid = PodUid(pod.metadata.uid)
+        for outer, problem in sorted(manager.desired.problems(uid).items()):
+            yield {"pod": pod.key, "volume": outer, "cause": str(problem), "next_step": problem.next_step or None}
+        for name in sorted(set(manager.desired.names_for_pod(uid).values())):
+            volume = manager.desired.volumes[name]
+            try:
+                _check(manager, volume, volume.mounts[uid])
+            except MooringError as error:
+                cause, spec = f"{error.what}: {error.why}", volume.mounts[uid].spec
+                yield {"pod": pod.key, "volume": spec.name, "cause": cause, "next_step": error.next_step or None}
+
+
+def _check(manager: VolumeManager, volume: DesiredVolume, wish: DesiredMount) -> None:
+    offer = manager.plugins.find_by_name(volume.plugin).offer(wish.spec)
+    if offer.checker is not None:
+        uid = PodUid(wish.pod.metadata.uid)
+        request = Setup(pod=wish.pod, uid=uid, spec=wish.spec, fs_user=fs_user(wish.pod), fs_group=fs_group(wish.pod))
+        offer.checker.check(request)
