@@ -79,7 +79,7 @@ def test_a_directory_that_is_filled_meanwhile_is_emptied_again_but_not_forever(
     left = fillings
     rmdir = os.rmdir
 
-    def someone_writes_then_rmdir(name: str, *, dir_fd: int) -> None:
+    def someone_writes_then_rmdir(name: str, *, dir_fd: int | None = None) -> None:
         nonlocal left
         if left:
             left -= 1
