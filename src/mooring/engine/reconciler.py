@@ -12,6 +12,10 @@ OperationT = TypeVar("OperationT")
 OutcomeT = TypeVar("OutcomeT")
 
 
+_EARLY = 1e-6
+"""Seconds that a timer may fire before its time; a pause that is over by then counts as over."""
+
+
 class Subject(Protocol[OperationT, OutcomeT]):
     """What is reconciled. All but `execute` are plain calls that neither block nor await."""
 
@@ -65,6 +69,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
 
     def touch(self, key: str) -> None:
         """Look at this key soon: something about it changed."""
+        self._resyncing.discard(key)  # what is found now, this event has found
         self._dirty[key] = None
         self._changed.set()
 
@@ -130,7 +135,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
             if self.pending.is_busy(slot):
                 continue  # its end touches the key again
             pause = self.pending.pause(slot, kind)
-            if pause is not None and now < pause.until:
+            if pause is not None and now + _EARLY < pause.until:
                 wake_at = pause.until if wake_at is None else min(wake_at, pause.until)
                 continue
             if self.pending.running_count >= self._limit:
@@ -166,7 +171,6 @@ class Reconciler(Generic[OperationT, OutcomeT]):
         """The safety net: a missed event costs time, never correctness."""
         while True:
             await asyncio.sleep(self._resync_interval)
-            keys = set(self._subject.keys())
-            self._resyncing = keys - self._dirty.keys()
-            for key in sorted(keys):
+            for key in sorted(set(self._subject.keys()) - self._dirty.keys()):
                 self.touch(key)
+                self._resyncing.add(key)

@@ -16,52 +16,51 @@ def remove_pod_directory(host: Host, paths: Paths, pod: PodUid) -> None:
     directory = paths.pod_dir(pod)
     if host.look(directory) is None:
         return
-    volumes = paths.pod_volumes_dir(pod)
-    _refuse_mounts(host, pod, [volumes, paths.pod_subpaths_dir(pod)])
-    for place in (volumes, paths.pod_subpaths_dir(pod)):
-        _remove_empty_tree(host, pod, place)
+    found = [
+        *_directories_below(host, paths.pod_volumes_dir(pod)),
+        *_directories_below(host, paths.pod_subpaths_dir(pod)),
+    ]
+    _refuse_mounts(host, pod, found)
+    for path in reversed(found):  # children come after their directory
+        _remove_empty(host, pod, path)
     for name in host.names_in(directory):
         _remove_child(host, f"{directory}/{name}")
     host.remove_directory(directory)
 
 
-def _refuse_mounts(host: Host, pod: PodUid, places: list[str]) -> None:
-    for place in places:
-        for path in _directories_below(host, place):
-            if host.mount_at(path) is not None:
-                raise Refused(
-                    f"cannot remove the directory of pod {pod!r}",
-                    why=f"{path} is still a mount point",
-                    next_step="Find out what is mounted there; nothing is removed until it is gone",
-                )
+def _refuse_mounts(host: Host, pod: PodUid, directories: list[str]) -> None:
+    for path in directories:
+        if host.mount_at(path) is not None:
+            raise Refused(
+                f"cannot remove the directory of pod {pod!r}",
+                why=f"{path} is still a mount point",
+                next_step="Find out what is mounted there; nothing is removed until it is gone",
+            )
 
 
 def _directories_below(host: Host, place: str) -> Iterator[str]:
-    """Every directory below a place and the place itself, without looking into mounts."""
+    """The place and every directory below it, following no link and looking into no mount."""
     facts = host.look(place)
     if facts is None or facts.kind is not FileKind.DIRECTORY:
         return
     yield place
+    if host.mount_at(place) is not None:
+        return
     for name in host.names_in(place):
-        path = f"{place}/{name}"
-        if host.mount_at(path) is not None:
-            yield path
-        else:
-            yield from _directories_below(host, path)
+        yield from _directories_below(host, f"{place}/{name}")
 
 
-def _remove_empty_tree(host: Host, pod: PodUid, place: str) -> None:
-    for path in sorted(_directories_below(host, place), key=len, reverse=True):
-        try:
-            host.remove_directory(path)
-        except OSError as error:
-            if error.errno != errno.ENOTEMPTY:
-                raise
-            raise Refused(
-                f"cannot remove the directory of pod {pod!r}",
-                why=f"{path} still holds {_first_name(host, path)!r}",
-                next_step="Save what you need from it and remove it; mooring does not delete data it did not make",
-            ) from error
+def _remove_empty(host: Host, pod: PodUid, path: str) -> None:
+    try:
+        host.remove_directory(path)
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        raise Refused(
+            f"cannot remove the directory of pod {pod!r}",
+            why=f"{path} still holds {_first_name(host, path)!r}",
+            next_step="Save what you need from it and remove it; mooring does not delete data it did not make",
+        ) from error
 
 
 def _first_name(host: Host, path: str) -> str:

@@ -73,7 +73,7 @@ class VolumeManager:
         self._host, self._paths, self.plugins = host, paths, plugins
         self._clock = clock if clock is not None else (lambda: asyncio.get_running_loop().time())
         self._listeners: list[Listener] = []
-        self._synced = False
+        self._synced = asyncio.Event()
         self.desired = DesiredStateOfWorld(self._desire_changed)
         self.actual = ActualStateOfWorld(lambda _: self._waits.notify_node())
         context = OperationContext(
@@ -147,6 +147,11 @@ class VolumeManager:
         self.reconciler.touch(pod_key(uid))
         self._waits.notify(uid)
 
+    def namesakes(self, name: VolumeName) -> frozenset[PodUid]:
+        """Pods whose mount of a volume waits until another volume of the same name has gone."""
+        volume = self.desired.volumes.get(name)
+        return self._subject.namesakes(volume) if volume is not None else frozenset()
+
     @property
     def gates(self) -> Gates:
         return self._subject.gates
@@ -174,7 +179,7 @@ class VolumeManager:
     async def run(self) -> None:
         """Find what earlier processes left, then keep everything as it is wanted until cancelled or stopped."""
         self.leftovers = reconstruct(self._host, self._paths, self.plugins, self.actual, self._tell)
-        self._synced = True
+        self._synced.set()
         self._touch_everything()
         async with asyncio.TaskGroup() as tasks:
             refreshing = tasks.create_task(self._refresh_forever(), name="refresh")
@@ -224,6 +229,7 @@ class VolumeManager:
     async def wait_for_nothing_left(self, *, timeout: float) -> None:
         """Return when no volume and no pod directory is left on this node; TimeoutError or an error else."""
         async with asyncio.timeout(timeout):
+            await self._synced.wait()
             while not self.actual.is_empty() or not self.reconciler.is_idle():
                 await self._waits.until_nothing_held()
                 await self.reconciler.until_idle()
@@ -284,7 +290,7 @@ class VolumeManager:
 
     def reconciler_states_has_been_synced(self) -> bool:
         """Whether what earlier processes left has been found; never false again."""
-        return self._synced
+        return self._synced.is_set()
 
     def volume_is_attached(self, name: VolumeName) -> bool:
         volume = self.actual.volumes.get(name)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mooring.engine.pending import Slot
@@ -27,7 +26,7 @@ from mooring.world.operations import (
     kind_of,
     pod_of,
 )
-from mooring.world.outcomes import Outcome, apply_outcome, begin
+from mooring.world.outcomes import Outcome, apply_outcome, begin, in_doubt_while_unmounting
 from mooring.world.planner import Gates
 from mooring.world.presence import Presence
 
@@ -71,7 +70,7 @@ class VolumeSubject:
         self._tell = tell
         self.gates = Gates(sources_heard=False)
         self._begun: dict[Operation, _Begun] = {}
-        self._in_flight: Counter[PodUid] = Counter()
+        self._in_flight: dict[PodUid, dict[VolumeOperation, str]] = {}  # by pod, with the inner name
         self.touch: Callable[[str], None] = lambda _: None
         self.pod_moved: Callable[[PodUid], None] = lambda _: None
         self.forget: Callable[[str], None] = lambda _: None
@@ -89,7 +88,24 @@ class VolumeSubject:
             self.actual.drop(name)
             self.forget(key)
             return ()
-        return planner.plan(desired, actual, self.gates).operations
+        namesakes = self.namesakes(desired) if desired is not None else frozenset()
+        return planner.plan(desired, actual, self.gates, namesakes=namesakes).operations
+
+    def namesakes(self, desired: DesiredVolume) -> frozenset[PodUid]:
+        """Pods that hold, or were being given, another volume of this one's inner name that they do not want now."""
+        return frozenset(
+            pod
+            for pod, wish in desired.mounts.items()
+            if any(other != desired.name for other in self._unwanted(pod, wish.spec.name))
+        )
+
+    def _unwanted(self, pod: PodUid, inner_name: str) -> Iterator[VolumeName]:
+        """Volumes of an inner name that a pod has or may come to have, and does not want."""
+        held = ((name, mount.spec.name) for name, mount in self.actual.mounts_of_pod(pod))
+        under_way = ((operation.volume, inner) for operation, inner in self._in_flight.get(pod, {}).items())
+        for name, inner in (*held, *under_way):
+            if inner == inner_name and self.desired.mount(pod, name) is None:
+                yield name
 
     def _plan_pod(self, uid: PodUid) -> Sequence[Operation]:
         return planner.plan_pod(
@@ -97,7 +113,7 @@ class VolumeSubject:
             known=not self._states.runtime_removed(uid),
             has_wishes=bool(self.desired.names_for_pod(uid)),
             directory=self.actual.directories.get(uid, Presence.ABSENT),
-            may_hold=self.actual.may_hold(uid) or self._in_flight[uid] > 0,
+            may_hold=self.actual.may_hold(uid) or uid in self._in_flight,
             gates=self.gates,
         )
 
@@ -144,7 +160,11 @@ class VolumeSubject:
             mount = volume.mounts.get(pod) if volume is not None and pod is not None else None
             self._begun[operation] = _Begun(at=now, volume=volume, mount=mount)
             if pod is not None:
-                self._in_flight[pod] += 1
+                inner_name = mount.spec.name if mount is not None else ""
+                self._in_flight.setdefault(pod, {})[operation] = inner_name
+            held = self.actual.volumes.get(operation.volume)
+            if isinstance(operation, Unmount) and mount is None and held is not None:
+                self.actual.put(in_doubt_while_unmounting(held, operation.pod))
         self._tell(Started(operation=operation, at=now))
 
     def apply(self, operation: Operation, outcome: Outcome) -> bool:
@@ -157,12 +177,16 @@ class VolumeSubject:
         return outcome.succeeded or self._is_moot(operation)
 
     def _is_moot(self, operation: Operation) -> bool:
-        """Whether a set-up that failed is not wanted any more, so that nothing needs to be tried again."""
+        """Whether what failed is not asked for any more: its failure is nobody's, and nothing is to be tried again."""
         match operation:
             case Mount():
                 return self.desired.mount(operation.pod, operation.volume) is None
+            case Unmount():
+                return self.desired.mount(operation.pod, operation.volume) is not None
             case Attach() | Stage():
                 return operation.volume not in self.desired.volumes
+            case RemovePodDirectory():
+                return bool(self.desired.names_for_pod(operation.pod))
             case _:
                 return False
 
@@ -195,16 +219,25 @@ class VolumeSubject:
         pod = pod_of(operation)
         if pod is None:
             return
-        self._in_flight[pod] -= 1
-        if not self._in_flight[pod]:
+        under_way = self._in_flight[pod]
+        inner_name = under_way.pop(operation) or (before.spec.name if before is not None else "")
+        if not under_way:
             del self._in_flight[pod]
         if isinstance(operation, Mount):
             self._note_directory(pod, outcome)
-            if self._is_moot(operation):
-                self.actual.clear_failure(operation.volume, pod)
+        if self._is_moot(operation):
+            self.actual.clear_failure(operation.volume, pod)
+        self._touch_namesakes(operation.volume, pod, inner_name)
         if not self.desired.names_for_pod(pod):
             self.touch(pod_key(pod))
         self.pod_moved(pod)
+
+    def _touch_namesakes(self, name: VolumeName, pod: PodUid, inner_name: str) -> None:
+        """A volume that waited for its namesake is looked at again."""
+        for other in self.desired.names_for_pod(pod).values():
+            wish = self.desired.mount(pod, other)
+            if other != name and wish is not None and wish.spec.name == inner_name:
+                self.touch(other)
 
     def _finished(self, operation: Operation, outcome: Outcome, begun: _Begun) -> Finished:
         now = self._clock()

@@ -64,6 +64,8 @@ class DesiredStateOfWorld:
         self.volumes: dict[VolumeName, DesiredVolume] = {}
         self._names: dict[PodUid, dict[str, VolumeName]] = {}
         self._problems: dict[PodUid, dict[str, Problem]] = {}
+        # A mount that outlasts its wish must not pass for one of the next wish, whatever that one has come to want.
+        self._first_revision = 0
 
     # -- wishes --------------------------------------------------------------------------------------------------
     def add(self, volume: DesiredVolume, pod: PodUid, mount: DesiredMount) -> None:
@@ -72,7 +74,10 @@ class DesiredStateOfWorld:
         if current is None:
             current = replace(volume, mounts={})
         known = current.mounts.get(pod)
-        renewed = mount if known is None else _renew(known, mount, refreshes=current.refreshes)
+        if known is None:
+            renewed = replace(mount, revision=max(mount.revision, self._first_revision))
+        else:
+            renewed = _renew(known, mount, refreshes=current.refreshes)
         if renewed != known:
             self.volumes[volume.name] = replace(current, mounts={**current.mounts, pod: renewed})
             self.changed(volume.name)
@@ -88,6 +93,7 @@ class DesiredStateOfWorld:
         volume = self.volumes.get(name)
         if volume is None or pod not in volume.mounts:
             return
+        self._first_revision = max(self._first_revision, volume.mounts[pod].revision + 1)
         rest = {uid: mount for uid, mount in volume.mounts.items() if uid != pod}
         if rest:
             self.volumes[name] = replace(volume, mounts=rest)
@@ -127,13 +133,6 @@ class DesiredStateOfWorld:
                 self.volumes[name] = replace(volume, reported_in_use=reported)
                 self.changed(name)
 
-    def mark_not_attachable(self, name: VolumeName) -> None:
-        """Let a volume go on without the attachment that will never come."""
-        volume = self.volumes.get(name)
-        if volume is not None and volume.attachable:
-            self.volumes[name] = replace(volume, attachable=False)
-            self.changed(name)
-
     # -- problems ------------------------------------------------------------------------------------------------
     def set_problem(self, pod: PodUid, outer: str, problem: Problem) -> None:
         """Remember why one volume of a pod could not be worked out; it stays until that is over."""
@@ -148,9 +147,6 @@ class DesiredStateOfWorld:
 
     def problems(self, pod: PodUid) -> Mapping[str, Problem]:
         return self._problems.get(pod, {})
-
-    def pods_with_problems(self) -> set[PodUid]:
-        return set(self._problems)
 
     def forget_pod(self, pod: PodUid) -> None:
         """Drop every wish and problem of a pod."""
@@ -170,22 +166,18 @@ class DesiredStateOfWorld:
     def pods(self) -> set[PodUid]:
         return set(self._names)
 
-    def wants_inner_name(self, pod: PodUid, inner_name: str) -> bool:
-        """Whether a pod wants a volume of this inner name: all that a path on disk can tell."""
-        for name in self.names_for_pod(pod).values():
-            mount = self.mount(pod, name)
-            if mount is not None and mount.spec.name == inner_name:
-                return True
-        return False
-
     def is_empty(self) -> bool:
         return not self.volumes and not self._names and not self._problems
 
 
 def _renew(known: DesiredMount, new: DesiredMount, *, refreshes: bool) -> DesiredMount:
-    """The wish a pod has after asking again: newer pod and spec; a changed one is looked at again if it can refresh."""
+    """The wish a pod has after asking again: newer pod and spec.
+
+    It is looked at again if the volume itself was written anew in the pod, or if anything changed that it may show.
+    """
     outer_names = known.outer_names + tuple(name for name in new.outer_names if name not in known.outer_names)
+    rewritten = known.spec.volume != new.spec.volume
     same = known.pod == new.pod and known.spec == new.spec
-    if same or not refreshes:
+    if same or not (refreshes or rewritten):
         return replace(new, outer_names=outer_names, requested_at=known.requested_at, revision=known.revision)
     return replace(new, outer_names=outer_names, revision=known.revision + 1)

@@ -67,8 +67,10 @@ def report_volume(
     actual: ActualVolume | None,
     gates: Gates,
     running: RunningKinds,
+    *,
+    namesakes: frozenset[PodUid] = frozenset(),
 ) -> VolumeReport:
-    """What is to be said of one volume of one pod."""
+    """What is to be said of one volume of one pod; `namesakes` are pods that still hold another one of its name."""
     subject = desired or actual
     assert subject is not None
     name = subject.name
@@ -79,7 +81,7 @@ def report_volume(
     if wanted and mount is not None and mount.presence is Presence.PRESENT:
         return VolumeReport(volume=outer, name=name, state=VolumeState.MOUNTED, attempts=attempts)
     under_way = running.get(pod) or running.get(None)
-    cause, next_step = _cause(pod, plan(desired, actual, gates), failure, wanted=wanted)
+    cause, next_step = _cause(pod, plan(desired, actual, gates, namesakes=namesakes), failure, wanted=wanted)
     state = _state(under_way, failure, mount is not None and mount.presence is Presence.UNCERTAIN, wanted=wanted)
     return VolumeReport(
         volume=outer, name=name, state=state, cause=cause, next_step=next_step or None, attempts=attempts

@@ -46,12 +46,21 @@ def begin(actual: ActualVolume | None, desired: DesiredVolume | None, spec: Volu
     )
 
 
+def in_doubt_while_unmounting(actual: ActualVolume, pod: PodUid) -> ActualVolume:
+    """What is known of a volume while it is taken away from a pod: the pod must not begin to use it again."""
+    mount = actual.mounts.get(pod)
+    if mount is None:
+        return actual
+    return replace(actual, mounts={**actual.mounts, pod: replace(mount, presence=Presence.UNCERTAIN)})
+
+
 def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> ActualVolume:
     """What is known of a volume after an operation ended."""
     after = replace(actual, failures=_failures(actual, operation, outcome))
     match operation:
         case Attach():
-            presence = after_setup(actual.attachment, outcome.result, reconstructed=False)
+            found = actual.attachability is Attachability.UNCERTAIN
+            presence = after_setup(actual.attachment, outcome.result, reconstructed=found)
             return replace(
                 after,
                 attachment=presence,

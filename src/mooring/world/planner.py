@@ -32,6 +32,7 @@ class Reason(enum.Enum):
     ATTACHMENT_UNKNOWN = "it was found on disk, and whether it is attached is not known yet"
     NOT_REPORTED_IN_USE = "the node's status does not list it as in use yet"
     USED_BY_ANOTHER_POD = "its access mode is ReadWriteOncePod, and another pod uses it"
+    NAMESAKE_STILL_THERE = "a volume of this name and of another type, which the pod had before, is still there"
     DIRECTORY_BEING_REMOVED = "the directory of an earlier pod with this UID is still being removed"
 
 
@@ -64,12 +65,23 @@ class Plan:
 Step = VolumeOperation | Wait
 
 
-def plan(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Plan:
+def plan(
+    desired: DesiredVolume | None,
+    actual: ActualVolume | None,
+    gates: Gates,
+    *,
+    namesakes: frozenset[PodUid] = frozenset(),
+) -> Plan:
     """The next steps for one volume: surplus pod mounts first, then what is missing, then the device.
 
+    `namesakes` are pods that still hold another volume of this one's inner name.
     Only the next step is planned. Its outcome changes `actual`, and planning runs again.
     """
-    steps = [*_surplus(desired, actual, gates), *_missing(desired, actual, gates), *_leftover(desired, actual, gates)]
+    steps = [
+        *_surplus(desired, actual, gates),
+        *_missing(desired, actual, gates, namesakes),
+        *_leftover(desired, actual, gates),
+    ]
     return Plan(
         operations=tuple(step for step in steps if not isinstance(step, Wait)),
         waits=tuple(step for step in steps if isinstance(step, Wait)),
@@ -97,7 +109,9 @@ def _held(actual: ActualVolume, gates: Gates, pod: PodUid | None) -> Reason | No
     return None
 
 
-def _missing(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Iterator[Step]:
+def _missing(
+    desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates, namesakes: frozenset[PodUid]
+) -> Iterator[Step]:
     """What wanted pods still lack. Attaching and staging come before any pod's mount."""
     if desired is None:
         return
@@ -112,7 +126,7 @@ def _missing(desired: DesiredVolume | None, actual: ActualVolume | None, gates: 
         yield Stage(desired.name)
         return
     for pod in due:
-        held = _cannot_mount(desired, actual, gates, pod)
+        held = Reason.NAMESAKE_STILL_THERE if pod in namesakes else _cannot_mount(desired, actual, gates, pod)
         refresh = actual is not None and _is_present(actual.mounts.get(pod))
         yield Wait(pod, held) if held is not None else Mount(desired.name, pod, refresh)
 
@@ -133,7 +147,10 @@ def _is_due(desired: DesiredVolume, actual: ActualVolume | None, pod: PodUid) ->
     mount = actual.mounts.get(pod) if actual is not None else None
     if mount is None or mount.presence is not Presence.PRESENT:
         return True
-    return desired.refreshes and mount.revision != desired.mounts[pod].revision
+    wish = desired.mounts[pod]
+    if mount.revision == wish.revision:
+        return False
+    return desired.refreshes or mount.spec.volume != wish.spec.volume  # else nothing that it shows has changed
 
 
 def _is_present(mount: ActualMount | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mooring.errors import Refused
+from mooring.errors import NotYet
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.plugins.interface import NodeFacts, Offer
@@ -31,8 +31,8 @@ class OperationContext:
         """A wanted volume, the spec of its first pod, and what its plugin offers."""
         volume = self.desired.volumes.get(name)
         if volume is None:
-            # The wish went while the operation waited for its turn to run.
-            raise Refused(f"nothing to do for {name!r}", why="no pod wants the volume any more")
+            # The wish went while the operation waited for its turn to run. Nothing was tried, so doubt stays as it is.
+            raise NotYet(f"nothing to do for {name!r}", why="no pod wants the volume any more")
         spec = volume.mounts[min(volume.mounts)].spec
         return volume, spec, self.plugins.find_by_name(volume.plugin).offer(spec)
 

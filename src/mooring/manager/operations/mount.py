@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mooring.errors import Refused
+from mooring.errors import NotYet, Refused
 from mooring.manager.node_affinity import matches_node
 from mooring.manager.operations.context import OperationContext
 from mooring.manager.operations.pod_directory import make_pod_directories
 from mooring.plugins.interface import NodeFacts, Offer, Setup
 from mooring.world.actual import ActualMount
-from mooring.world.desired import DesiredMount
+from mooring.world.desired import DesiredMount, DesiredVolume
 from mooring.world.operations import Mount, Unmount
 from mooring.world.outcomes import Outcome
 from mooring.world.pod_facts import fs_group, fs_user
@@ -18,15 +18,12 @@ from mooring.world.spec import VolumeSpec
 
 async def mount(context: OperationContext, operation: Mount) -> Outcome:
     """Make a volume usable for one pod, or look at its content again."""
-    volume = context.desired.volumes.get(operation.volume)
-    wish = volume.mounts.get(operation.pod) if volume is not None else None
-    if volume is None or wish is None:
-        # The wish went while the operation waited for its turn to run.
-        raise Refused("nothing to mount", why="the pod does not want the volume any more")
+    volume, wish = _wanted(context, operation)
     offer = context.plugins.find_by_name(volume.plugin).offer(wish.spec)
     check_spec(wish.spec, offer, context.node())
     if context.actual.directories.get(operation.pod) is not Presence.PRESENT:
         await make_pod_directories(context, operation.pod)
+        _, wish = _wanted(context, operation)  # an older pod beside newer objects would show what never was
     before = context.actual.mount(operation.pod, operation.volume)
     await offer.mounter.set_up(_request(context, operation, wish, before))
     return Outcome(
@@ -35,6 +32,15 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
         revision=wish.revision,
         spec=wish.spec,
     )
+
+
+def _wanted(context: OperationContext, operation: Mount) -> tuple[DesiredVolume, DesiredMount]:
+    volume = context.desired.volumes.get(operation.volume)
+    wish = volume.mounts.get(operation.pod) if volume is not None else None
+    if volume is None or wish is None:
+        # The wish went while the operation waited for its turn to run. Nothing was tried, so doubt stays as it is.
+        raise NotYet("nothing to mount", why="the pod does not want the volume any more")
+    return volume, wish
 
 
 def _request(context: OperationContext, operation: Mount, wish: DesiredMount, before: ActualMount | None) -> Setup:
@@ -74,6 +80,9 @@ async def unmount(context: OperationContext, operation: Unmount) -> Outcome:
     held = volume.mounts.get(operation.pod)
     if held is None:
         return Outcome(result=Result.DONE)
+    if context.desired.mount(operation.pod, operation.volume) is not None:
+        # The wish came back while the operation waited for its turn to run.
+        raise NotYet("nothing to unmount", why="the pod wants the volume again")
     offer = context.plugins.find_by_name(volume.plugin).offer(held.spec)
     await offer.mounter.tear_down(operation.pod, held.spec)
     return Outcome(result=Result.DONE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.errors import NotYet
 from mooring.host.interface import Risk
 from mooring.manager import orphans
 from mooring.manager.operations.context import OperationContext
@@ -27,6 +28,9 @@ async def make(context: OperationContext, operation: MakePodDirectory) -> Outcom
 
 
 async def remove(context: OperationContext, operation: RemovePodDirectory) -> Outcome:
+    if context.desired.names_for_pod(operation.pod):
+        # The pod came back while the operation waited for its turn to run.
+        raise NotYet("nothing to remove", why="the pod wants volumes again")
     await context.host.run(
         lambda: orphans.remove_pod_directory(context.host, context.paths, operation.pod),
         risk=Risk.CHEAP,

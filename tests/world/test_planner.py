@@ -1,0 +1,264 @@
+"""What is done next, and what is held back and why (core.md 5.3 to 5.7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mooring.kube.objects.meta import ObjectMeta
+from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
+from mooring.kube.objects.volumes import Volume
+from mooring.world.actual import ActualMount, ActualVolume
+from mooring.world.desired import DesiredMount, DesiredVolume
+from mooring.world.names import PluginName, PodUid, VolumeName
+from mooring.world.operations import (
+    Attach,
+    Detach,
+    MakePodDirectory,
+    Mount,
+    PodOperation,
+    RemovePodDirectory,
+    Stage,
+    Unmount,
+    Unstage,
+)
+from mooring.world.planner import Gates, Plan, Reason, Wait, plan, plan_pod
+from mooring.world.presence import Attachability, Presence
+from mooring.world.spec import VolumeSpec
+
+V = VolumeName("test/plugin/v")
+PLUGIN = PluginName("test/plugin")
+ONE, TWO, THREE = PodUid("uid-1"), PodUid("uid-2"), PodUid("uid-3")
+SPEC = VolumeSpec(volume=Volume(name="data"))
+EXCLUSIVE = VolumeSpec(
+    persistent_volume=PersistentVolume(
+        metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(access_modes=("ReadWriteOncePod",))
+    )
+)
+OPEN = Gates()
+A, U, P = Presence.ABSENT, Presence.UNCERTAIN, Presence.PRESENT
+
+
+def wanted(
+    *pods: PodUid,
+    attachable: bool = False,
+    stageable: bool = False,
+    refreshes: bool = False,
+    revision: int = 0,
+    spec: VolumeSpec = SPEC,
+    at: dict[PodUid, float] | None = None,
+) -> DesiredVolume:
+    mounts = {
+        pod: DesiredMount(
+            pod=Pod(), spec=spec, outer_names=("data",), requested_at=(at or {}).get(pod, 0.0), revision=revision
+        )
+        for pod in pods
+    }
+    return DesiredVolume(
+        name=V, plugin=PLUGIN, attachable=attachable, stageable=stageable, refreshes=refreshes, mounts=mounts
+    )
+
+
+def there(*, attachment: Presence = A, stage: Presence = A, revision: int = 0, **mounts: Presence) -> ActualVolume:
+    """What is there; pods given as one=…, two=…, three=…."""
+    pods = {"one": ONE, "two": TWO, "three": THREE}
+    found = {
+        pods[key]: ActualMount(pod=pods[key], presence=presence, spec=SPEC, revision=revision)
+        for key, presence in mounts.items()
+    }
+    return ActualVolume(
+        name=V,
+        plugin=PLUGIN,
+        spec=SPEC,
+        attachment=attachment,
+        attachability=Attachability.FALSE if attachment is A else Attachability.TRUE,
+        stage=stage,
+        mounts=found,
+    )
+
+
+def test_nothing_wanted_and_nothing_there_is_nothing_to_do() -> None:
+    """R01."""
+    assert plan(None, None, OPEN) == Plan()
+
+
+def test_a_plain_volume_is_mounted_for_each_pod() -> None:
+    """R34, R36: plain volumes need no step before."""
+    assert plan(wanted(TWO, ONE), None, OPEN).operations == (Mount(V, ONE), Mount(V, TWO))
+
+
+def test_attaching_staging_and_mounting_follow_each_other() -> None:
+    """R02."""
+    desired = wanted(ONE, attachable=True, stageable=True)
+    assert plan(desired, None, OPEN).operations == (Attach(V),)
+    assert plan(desired, there(attachment=P), OPEN).operations == (Stage(V),)
+    assert plan(desired, there(attachment=P, stage=P), OPEN).operations == (Mount(V, ONE),)
+    assert plan(desired, there(attachment=P, stage=P, one=P), OPEN) == Plan()
+
+
+def test_taking_away_goes_the_same_way_back() -> None:
+    """R07, I5, I6."""
+    assert plan(None, there(attachment=P, stage=P, one=P), OPEN).operations == (Unmount(V, ONE),)
+    assert plan(None, there(attachment=P, stage=P), OPEN).operations == (Unstage(V),)
+    assert plan(None, there(attachment=P), OPEN).operations == (Detach(V),)
+    assert plan(None, there(), OPEN) == Plan()
+
+
+@pytest.mark.parametrize("doubtful", ["attachment", "stage", "mount"])
+def test_doubt_is_settled_by_setting_up_again_when_wanted(doubtful: str) -> None:
+    """operations.md 3.6; I17."""
+    desired = wanted(ONE, attachable=True, stageable=True)
+    held = {
+        "attachment": (there(attachment=U), Attach(V)),
+        "stage": (there(attachment=P, stage=U), Stage(V)),
+        "mount": (there(attachment=P, stage=P, one=U), Mount(V, ONE)),
+    }
+    actual, operation = held[doubtful]
+    assert plan(desired, actual, OPEN).operations == (operation,)
+
+
+@pytest.mark.parametrize("doubtful", ["attachment", "stage", "mount"])
+def test_doubt_is_settled_by_tearing_down_when_unwanted(doubtful: str) -> None:
+    """operations.md 3.6; I19."""
+    held = {
+        "attachment": (there(attachment=U), Detach(V)),
+        "stage": (there(attachment=P, stage=U), Unstage(V)),
+        "mount": (there(attachment=P, stage=P, one=U), Unmount(V, ONE)),
+    }
+    actual, operation = held[doubtful]
+    assert plan(None, actual, OPEN).operations == (operation,)
+
+
+def test_a_surplus_mount_goes_before_what_is_missing() -> None:
+    """R29: surplus first, and the stage stays for the one that comes."""
+    desired = wanted(TWO, stageable=True)
+    assert plan(desired, there(stage=P, one=P), OPEN).operations == (Unmount(V, ONE), Mount(V, TWO))
+
+
+def test_one_pod_leaving_a_shared_volume_takes_nothing_from_the_other() -> None:
+    """R28."""
+    desired = wanted(TWO, stageable=True)
+    assert plan(desired, there(stage=P, one=P, two=P), OPEN).operations == (Unmount(V, ONE),)
+
+
+def test_a_mounted_volume_whose_content_may_have_changed_is_refreshed() -> None:
+    """A18."""
+    desired = wanted(ONE, refreshes=True, revision=1)
+    assert plan(desired, there(one=P), OPEN).operations == (Mount(V, ONE, refresh=True),)
+
+
+def test_a_volume_that_does_not_refresh_is_left_alone_however_its_wish_changes() -> None:
+    """A18."""
+    assert plan(wanted(ONE, revision=1), there(one=P), OPEN) == Plan()
+
+
+def test_nothing_is_taken_away_until_every_source_has_been_heard() -> None:
+    """I1, R32."""
+    closed = Gates(sources_heard=False)
+    assert plan(None, there(one=P), closed).waits == (Wait(ONE, Reason.SOURCES_NOT_HEARD),)
+    assert plan(None, there(stage=P), closed).waits == (Wait(None, Reason.SOURCES_NOT_HEARD),)
+    assert plan(wanted(TWO), there(one=P), closed).operations == (Mount(V, TWO),)
+
+
+def test_what_was_found_on_disk_stays_while_its_attachment_is_unknown() -> None:
+    """I2, R33, C11."""
+    found = replace(there(attachment=U, stage=U, one=U), attachability=Attachability.UNCERTAIN)
+    closed = Gates(attachments_known=False)
+    assert plan(None, found, closed).waits == (Wait(ONE, Reason.ATTACHMENT_UNKNOWN),)
+    assert plan(None, found, OPEN).operations == (Unmount(V, ONE),)
+    assert plan(None, there(one=P), closed).operations == (Unmount(V, ONE),)
+
+
+def test_the_mounts_of_a_pod_whose_wishes_are_unknown_stay() -> None:
+    """core.md 8.3-1."""
+    closed = Gates(pods_in_doubt=frozenset({ONE}))
+    assert plan(None, there(one=P, two=P), closed) == Plan(
+        operations=(Unmount(V, TWO),), waits=(Wait(ONE, Reason.WISH_UNKNOWN),)
+    )
+
+
+def test_a_volume_that_others_attach_waits_until_it_is_reported_in_use() -> None:
+    """R05, I8: a wait, not an operation, so that no pause begins."""
+    gates = Gates(attaches_itself=False)
+    desired = wanted(ONE, attachable=True)
+    assert plan(desired, None, gates) == Plan(waits=(Wait(None, Reason.NOT_REPORTED_IN_USE),))
+    assert plan(replace(desired, reported_in_use=True), None, gates).operations == (Attach(V),)  # R04, R06
+
+
+def test_a_volume_found_on_disk_and_attached_by_others_is_used_without_being_reported() -> None:
+    """core.md 6.4."""
+    found = replace(there(attachment=U, stage=U, one=U), attachability=Attachability.UNCERTAIN)
+    desired = wanted(ONE, attachable=True, stageable=True)
+    assert plan(desired, found, Gates(attaches_itself=False)).operations == (Stage(V),)
+    assert plan(desired, found, OPEN).operations == (Attach(V),)
+
+
+def test_a_read_write_once_pod_volume_waits_for_the_pod_that_has_it() -> None:
+    """R30, I11."""
+    desired = wanted(ONE, TWO, spec=EXCLUSIVE)
+    for presence in (P, U):
+        held = replace(there(one=presence), stage=A)
+        waits = plan(desired, held, OPEN).waits
+        assert Wait(TWO, Reason.USED_BY_ANOTHER_POD) in waits
+
+
+def test_the_pod_that_has_a_read_write_once_pod_volume_in_doubt_may_set_it_up_again() -> None:
+    assert plan(wanted(ONE, TWO, spec=EXCLUSIVE), there(one=U), OPEN).operations == (Mount(V, ONE),)
+
+
+def test_of_two_pods_that_want_a_read_write_once_pod_volume_the_first_to_ask_gets_it() -> None:
+    """I11."""
+    desired = wanted(ONE, TWO, spec=EXCLUSIVE, at={ONE: 2.0, TWO: 1.0})
+    assert plan(desired, None, OPEN) == Plan(
+        operations=(Mount(V, TWO),), waits=(Wait(ONE, Reason.USED_BY_ANOTHER_POD),)
+    )
+
+
+def test_pods_that_both_have_a_read_write_once_pod_volume_in_doubt_both_wait() -> None:
+    held = there(one=U, two=U)
+    assert plan(wanted(ONE, TWO, spec=EXCLUSIVE), held, OPEN).operations == ()
+
+
+def test_a_pod_whose_directory_is_being_removed_is_not_mounted_into() -> None:
+    gates = Gates(pods_being_removed=frozenset({ONE}))
+    assert plan(wanted(ONE, TWO), None, gates) == Plan(
+        operations=(Mount(V, TWO),), waits=(Wait(ONE, Reason.DIRECTORY_BEING_REMOVED),)
+    )
+
+
+def test_a_volume_waits_until_a_namesake_of_another_type_is_gone() -> None:
+    planned = plan(wanted(ONE, TWO), None, OPEN, namesakes=frozenset({ONE}))
+    assert planned == Plan(operations=(Mount(V, TWO),), waits=(Wait(ONE, Reason.NAMESAKE_STILL_THERE),))
+
+
+MAKE, REMOVE = MakePodDirectory(ONE), RemovePodDirectory(ONE)
+
+
+@pytest.mark.parametrize(
+    ("known", "has_wishes", "directory", "may_hold", "heard", "expected"),
+    [
+        (True, False, A, False, False, (MAKE,)),
+        (True, False, U, False, True, (MAKE,)),  # a failed attempt, or found on disk: making it settles the doubt
+        (True, False, P, False, True, ()),
+        (True, True, A, False, True, ()),  # its mounts make it
+        (False, False, P, False, True, (REMOVE,)),
+        (False, False, U, False, True, (REMOVE,)),
+        (False, False, A, False, True, ()),
+        (False, False, P, True, True, ()),  # I10
+        (False, True, P, False, True, ()),
+        (False, False, P, False, False, ()),  # I1
+    ],
+)
+def test_pod_directories_are_made_and_removed_as_the_table_says(
+    known: bool,
+    has_wishes: bool,
+    directory: Presence,
+    may_hold: bool,
+    heard: bool,
+    expected: tuple[PodOperation, ...],
+) -> None:
+    gates = Gates(sources_heard=heard)
+    planned = plan_pod(ONE, known=known, has_wishes=has_wishes, directory=directory, may_hold=may_hold, gates=gates)
+    assert planned == expected

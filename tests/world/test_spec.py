@@ -1,0 +1,70 @@
+"""What a volume specification tells about a volume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from mooring.kube.objects.meta import ObjectMeta
+from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
+from mooring.kube.objects.volumes import Volume
+from mooring.world.spec import GID_ANNOTATION, MOUNT_OPTIONS_ANNOTATION, VolumeSpec
+
+INLINE = VolumeSpec(volume=Volume(name="cache"))
+
+
+def from_volume(
+    *,
+    modes: tuple[str, ...] = (),
+    mode: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+    options: tuple[str, ...] = (),
+) -> VolumeSpec:
+    spec = PersistentVolumeSpec(access_modes=modes, volume_mode=mode, mount_options=options)
+    volume = PersistentVolume(metadata=ObjectMeta(name="pv1", annotations=annotations or {}), spec=spec)
+    return VolumeSpec(persistent_volume=volume)
+
+
+def test_the_inner_name_is_that_of_the_persistent_volume_or_of_the_volume_in_the_pod() -> None:
+    assert from_volume().name == "pv1"
+    assert INLINE.name == "cache"
+
+
+def test_only_a_persistent_volume_of_mode_block_is_a_block_volume() -> None:
+    assert from_volume(mode="Block").is_block
+    assert not from_volume(mode="Filesystem").is_block
+    assert not INLINE.is_block
+
+
+@pytest.mark.parametrize(
+    ("modes", "exclusive"),
+    [
+        (("ReadWriteOncePod",), True),
+        (("ReadWriteOncePod", "ReadWriteOnce"), False),
+        (("ReadWriteOnce",), False),
+        ((), False),
+    ],
+)
+def test_a_volume_is_exclusive_when_its_only_access_mode_is_for_one_pod(
+    modes: tuple[str, ...], exclusive: bool
+) -> None:
+    """core.md 8.3-5: a volume without a PersistentVolume is never exclusive."""
+    assert from_volume(modes=modes).is_exclusive is exclusive
+    assert not INLINE.is_exclusive
+
+
+def test_the_group_comes_from_the_annotation_of_the_persistent_volume() -> None:
+    assert from_volume(annotations={GID_ANNOTATION: "777"}).gid == "777"
+    assert from_volume().gid == ""
+    assert INLINE.gid == ""
+
+
+def test_mount_options_of_the_annotation_win_over_those_of_the_spec() -> None:
+    spec = from_volume(annotations={MOUNT_OPTIONS_ANNOTATION: "ro,,hard"}, options=("soft",))
+    assert spec.mount_options == ("ro", "hard")
+
+
+def test_mount_options_come_from_the_spec_when_there_is_no_annotation() -> None:
+    assert from_volume(options=("soft",)).mount_options == ("soft",)
+    assert INLINE.mount_options == ()
