@@ -146,8 +146,6 @@ def test_an_unknown_kind_is_skipped_with_a_warning() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "field", "next_step"),
     [
-        ("kind: Pod", "kind: pod", 2, "kind", 'Perhaps "Pod" is meant'),
-        ("apiVersion: v1", "apiVersion: v2", 1, "apiVersion", 'Write "apiVersion: v1"'),
         (
             "    image: nginx",
             "    volumeMount: []",
@@ -167,6 +165,30 @@ def test_a_misspelling_is_a_warning_with_a_suggestion(
     assert file.problems == ()
     (warning,) = file.warnings
     assert (warning.line, warning.field, warning.next_step) == (line, field, next_step)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "field", "next_step"),
+    [
+        ("kind: Pod", "kind: pod", 2, "kind", 'Perhaps "Pod" is meant'),
+        ("kind: Pod", "kind: Pood", 2, "kind", 'Perhaps "Pod" is meant'),
+        ("apiVersion: v1", "apiVersion: v2", 1, "apiVersion", 'Write "apiVersion: v1"'),
+    ],
+)
+def test_a_misspelt_kind_makes_the_file_unusable_for_else_its_running_pod_would_be_taken_away(
+    old: str, new: str, line: int, field: str, next_step: str
+) -> None:
+    file = read(POD_TEXT.replace(old, new, 1))
+    (problem,) = file.problems
+    assert (problem.line, problem.field, problem.next_step) == (line, field, next_step)
+    assert file.objects == ()
+
+
+@pytest.mark.parametrize("kind", ["Service", "Endpoints", "PodTemplate", "ReplicationController", "LimitRange"])
+def test_real_kinds_of_the_core_group_that_mooring_has_no_use_for_are_skipped(kind: str) -> None:
+    file = read(POD_TEXT.replace("kind: Pod", f"kind: {kind}", 1))
+    assert file.problems == ()
+    assert len(file.warnings) == 1
 
 
 def test_fields_that_mooring_has_no_use_for_are_read_over_in_silence() -> None:

@@ -67,6 +67,8 @@ class ManifestReader:
             kind = find_kind(api_version, kind_name)
             if kind is not None:
                 self._read_known(document, data, within, kind)
+            elif _is_misspelt(kind_name, api_version):
+                self._report(document, within, "cannot use this document", [_unknown_kind(kind_name, api_version)])
             elif len(self.warnings) < MOST_WARNINGS:
                 self._warn(document, within, f"skipped {quoted(kind_name)}", [_unknown_kind(kind_name, api_version)])
 
@@ -136,6 +138,22 @@ def _check_identity(kind_name: object, api_version: object) -> Iterable[FieldPro
         yield FieldProblem(
             path=("apiVersion",), why="expected a text", next_step='Write, for example, "apiVersion: v1"'
         )
+
+
+_OTHER_KINDS = frozenset(
+    "Binding ComponentStatus Endpoints LimitRange PodTemplate ReplicationController ResourceQuota Service "
+    "CSIStorageCapacity VolumeAttributesClass".split()
+)
+"""Kinds of the groups that mooring reads, and has no use for."""
+
+
+def _is_misspelt(kind_name: str, api_version: str) -> bool:
+    """Whether a known kind is meant: skipping it would take away what the file gave before."""
+    names = [kind.name for kind in ALL_KINDS]
+    if kind_name in names:
+        return True
+    ours = any(kind.api_version == api_version for kind in ALL_KINDS)
+    return ours and kind_name not in _OTHER_KINDS and closest(kind_name, names) != ""
 
 
 def _unknown_kind(kind_name: str, api_version: str) -> FieldProblem:
