@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 import msgspec
@@ -41,14 +41,16 @@ class History:
         self._clock = clock
         self._journal = journal
         self._entries: dict[str, dict[str, deque[Entry]]] = {}
-        self._mounted: dict[tuple[str, str], float] = {}
+        self._mounted: dict[tuple[str, str], Entry] = {}
         if journal is not None:
             for entry in journal.read():
                 self._keep(entry)
+            journal.always = self._mounted.values
 
     def mounted_at(self, pod: str, name: str) -> float | None:
         """Since when a volume has been mounted for a pod."""
-        return self._mounted.get((pod, name))
+        entry = self._mounted.get((pod, name))
+        return entry.at if entry is not None else None
 
     def of_pod(self, pod: str, volume: str | None = None) -> list[Entry]:
         """All that is remembered of a pod (or one volume of it), oldest first."""
@@ -121,7 +123,7 @@ class History:
         entries.append(entry)
         if entry.result == Result.DONE.value:
             if entry.what == _MOUNTED:
-                self._mounted.setdefault((entry.pod, entry.name), entry.at)
+                self._mounted.setdefault((entry.pod, entry.name), entry)
             elif entry.what == _UNMOUNTED:
                 self._mounted.pop((entry.pod, entry.name), None)
 
@@ -132,11 +134,15 @@ _UNMOUNTED = kind_of(Unmount(VolumeName(""), PodUid("")))
 
 
 class Journal:
-    """A file of entries, one JSON line each, appended without waiting for the disk and cut when it grows too large."""
+    """A file of entries, one JSON line each, appended without waiting for the disk and cut when it grows too large.
+
+    The entries that `always` names stay, however old: since when something is mounted must not be forgotten.
+    """
 
     def __init__(self, path: str, *, size: int, soon: Callable[[Callable[[], None]], object]) -> None:
         self._path = path
         self._size = size
+        self.always: Callable[[], Iterable[Entry]] = tuple
         self._soon = soon  # runs a call after the present turn of the event loop
         self._encoder = msgspec.json.Encoder()
         self._lines: list[bytes] = []
@@ -175,18 +181,24 @@ class Journal:
                 self._cut()
 
     def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._path, flags, 0o600)
         self._written = os.fstat(self._descriptor).st_size
+        if self._written and os.pread(self._descriptor, 1, self._written - 1) != b"\n":
+            os.write(self._descriptor, b"\n")  # a writer was killed in the middle of a line, which would eat the next
 
     def _cut(self) -> None:
-        """Keep the newer half."""
+        """Keep the newer half, and of the older one what is always kept."""
         with open(self._path, "rb") as stream:
-            kept = stream.read()[-self._size // 2 :].partition(b"\n")[2]
+            newer = stream.read()[-self._size // 2 :].partition(b"\n")[2]
+        lines = set(newer.splitlines())
+        older = [line for line in map(self._encoder.encode, self.always()) if line not in lines]
+        kept = b"".join(line + b"\n" for line in older) + newer
         temporary = f"{self._path}.new"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, kept)
+            while kept:
+                kept = kept[os.write(descriptor, kept) :]
         finally:
             os.close(descriptor)
         os.rename(temporary, self._path)

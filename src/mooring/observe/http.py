@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
 from aiohttp import web
 
 from mooring.errors import InvalidInput, MooringError
@@ -17,9 +18,24 @@ from mooring.kube.objects.kinds import CLAIM, EVENT
 from mooring.kube.objects.node import Event
 from mooring.kube.objects.pod import Pod
 from mooring.observe.metrics import CONTENT_TYPE, Metrics
+from mooring.observe.shapes import SEVERAL_FILES
 from mooring.observe.status import Row, Status
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_HEARD_WITHIN = 20.0
+"""Seconds after which an answer is given although not every source of pods was heard."""
+
+
+class SentFile(msgspec.Struct, frozen=True):
+    """A manifest file that a caller sends: where it comes from, and what it says."""
+
+    origin: str
+    text: str
+
+
+class _SentFiles(msgspec.Struct, frozen=True):
+    files: list[SentFile]
 
 
 class Control(Protocol):
@@ -33,9 +49,13 @@ class Control(Protocol):
 
     def ready(self) -> bool: ...
 
-    async def apply(self, text: bytes, origin: str) -> Row: ...
+    async def heard(self) -> None:
+        """Return when every source of pods has been heard."""
+        ...
 
-    async def delete(self, text: bytes, origin: str) -> Row: ...
+    async def apply(self, files: Sequence[SentFile]) -> Row: ...
+
+    async def delete(self, files: Sequence[SentFile]) -> Row: ...
 
     async def wait(self, pod: str, wanted: str, timeout: float) -> Row: ...
 
@@ -50,7 +70,7 @@ class HttpApi:
         self._stopping = asyncio.Event()
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[_worded_errors], client_max_size=16 * 1024 * 1024)
+        app = web.Application(middlewares=[_worded_errors, self._when_heard], client_max_size=16 * 1024 * 1024)
         routes: dict[str, Handler] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -73,6 +93,15 @@ class HttpApi:
         app.router.add_post("/v1/wait", self._wait)
         app.router.add_post("/v1/down", self._down)
         return app
+
+    @web.middleware
+    async def _when_heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Right after a start nothing is known yet: an answer then would look as if there were no pods."""
+        if request.path.startswith("/v1/") and request.path != "/v1/down":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_HEARD_WITHIN):
+                    await self._control.heard()
+        return await handler(request)
 
     def stop_streams(self) -> None:
         """End answers that would go on for ever, so that the server can close."""
@@ -178,12 +207,10 @@ class HttpApi:
 
     # -- control -------------------------------------------------------------------------------------------------
     async def _apply(self, request: web.Request) -> web.StreamResponse:
-        origin = request.query.get("origin", "standard input")
-        return web.json_response(await self._control.apply(await request.read(), origin))
+        return web.json_response(await self._control.apply(await _sent(request)))
 
     async def _delete(self, request: web.Request) -> web.StreamResponse:
-        origin = request.query.get("origin", "standard input")
-        return web.json_response(await self._control.delete(await request.read(), origin))
+        return web.json_response(await self._control.delete(await _sent(request)))
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
         query = request.query
@@ -192,6 +219,15 @@ class HttpApi:
 
     async def _down(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(await self._control.down(float(request.query.get("timeout", "60"))))
+
+
+async def _sent(request: web.Request) -> Sequence[SentFile]:
+    """The manifests in a request's body: one as it is, or several in JSON."""
+    body = await request.read()
+    if request.content_type == SEVERAL_FILES:
+        return msgspec.json.decode(body, type=_SentFiles).files
+    origin = request.query.get("origin", "standard input")
+    return (SentFile(origin=origin, text=body.decode("utf-8", errors="replace")),)
 
 
 def _is_pod(key: str, asked: str) -> bool:
@@ -222,4 +258,5 @@ async def _worded_errors(request: web.Request, handler: Handler) -> web.StreamRe
         body: dict[str, Any] = {"error": str(error), "what": error.what, "why": error.why, "next_step": error.next_step}
         return web.json_response(body, status=code)
     except ValueError as error:
-        return web.json_response({"error": str(error), "what": "bad request", "why": str(error)}, status=400)
+        body = {"error": f"cannot read the request: {error}.", "what": "cannot read the request", "why": str(error)}
+        return web.json_response(body, status=400)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+SEVERAL_FILES = "application/vnd.mooring.files+json"
+"""The content type of a request that brings several manifest files, to be stored together or not at all."""
+
 SHAPES: dict[str, dict[str, str]] = {
     "volume (`get volumes`)": {
         "name": "unique volume name; null while the volume cannot be worked out",
@@ -87,8 +90,14 @@ ROUTES: dict[str, str] = {
     "GET /v1/explain?pod=POD[&volume=NAME]": "an explanation",
     "GET /v1/timeline?pod=POD[&volume=NAME]": "array of entries, also of a pod that is gone",
     "GET /v1/describe?kind=pod|volume&name=NAME": "one pod or volume with everything known of it",
-    "POST /v1/apply[?origin=NAME]": "stores the manifests in the body; `created`, `changed`, `unchanged`",
-    "POST /v1/delete[?origin=NAME]": "deletes the objects that the body names; `deleted`, `missing`",
+    "POST /v1/apply[?origin=NAME]": (
+        "stores the manifests in the body, all or none; `created`, `changed`, `unchanged`. Several files come as "
+        '`{"files": [{"origin": …, "text": …}]}` with content type `application/vnd.mooring.files+json`'
+    ),
+    "POST /v1/delete[?origin=NAME]": (
+        "deletes the objects that the body names, sent as for apply; `deleted`, `missing`, and `written_in`: the "
+        "files that still name what was deleted"
+    ),
     "POST /v1/wait?pod=POD&for=mounted|unmounted&timeout=SECONDS": "`done`, and the explanation when it is false",
     "POST /v1/down?timeout=SECONDS": "unmounts everything and stops; `done`, `left`",
 }

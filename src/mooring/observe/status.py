@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from mooring.kube.api import NotFound
 from mooring.kube.objects.pod import Pod
 from mooring.observe.history import History
 from mooring.world.actual import ActualMount, ActualStateOfWorld
@@ -49,6 +50,7 @@ class NodeView:
     running: Callable[[VolumeName], RunningKinds]
     findings: Callable[[], Iterable[Finding]]
     history: History
+    namesakes: Callable[[VolumeName], frozenset[PodUid]] = lambda name: frozenset()
 
 
 def iso(seconds: float | None) -> str | None:
@@ -93,8 +95,9 @@ class Status:
 
     def _report(self, uid: PodUid, outer: str, name: VolumeName) -> VolumeReport:
         view = self._view
+        desired, actual = view.desired.volumes.get(name), view.actual.volumes.get(name)
         return report_volume(
-            uid, outer, view.desired.volumes.get(name), view.actual.volumes.get(name), view.gates(), view.running(name)
+            uid, outer, desired, actual, view.gates(), view.running(name), namesakes=view.namesakes(name)
         )
 
     def _unwanted(self) -> list[Row]:
@@ -150,7 +153,16 @@ class Status:
 
     def explanation(self, pod: Pod, volume: str | None = None) -> Explanation:
         reports = self.reports(pod)
-        return explain(reports if volume is None else tuple(each for each in reports if each.volume == volume))
+        if volume is None:
+            return explain(reports)
+        chosen = tuple(report for report in reports if report.volume == volume)
+        if not chosen:
+            raise NotFound(
+                f"cannot explain volume {volume!r} of pod {pod.key!r}",
+                why="no container of the pod uses a volume of that name",
+                next_step=f"Its volumes are: {', '.join(report.volume for report in reports) or 'none'}",
+            )
+        return explain(chosen)
 
     def explain(self, pod: Pod, volume: str | None = None) -> Row:
         """The object that `explain -o json` prints."""

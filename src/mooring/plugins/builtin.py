@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
+from mooring.errors import Refused
 from mooring.plugins.config_map import ConfigMapPlugin
 from mooring.plugins.downward_api import DownwardAPIPlugin
 from mooring.plugins.empty_dir import EmptyDirPlugin
@@ -27,6 +28,19 @@ ENTRY_POINTS = "mooring.volume_plugins"
 
 
 def make_plugins(context: PluginContext) -> VolumePluginManager:
-    """All plugins of this installation."""
-    added = [point.load() for point in entry_points(group=ENTRY_POINTS)]
-    return VolumePluginManager(factory(context) for factory in (*BUILTIN, *added))
+    """All plugins of this installation. One that cannot even be loaded is remembered as a problem."""
+    manager = VolumePluginManager(factory(context) for factory in BUILTIN)
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            plugin = point.load()(context)
+        except Exception as error:  # foreign code: whatever it raises costs its own volumes only
+            manager.problems.append(
+                Refused(
+                    f"cannot load volume plugin {point.name!r}",
+                    why=f"{type(error).__name__}: {error}",
+                    next_step="Mend or remove the package that brings it",
+                )
+            )
+        else:
+            manager.register(plugin)
+    return manager

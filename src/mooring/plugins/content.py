@@ -1,6 +1,8 @@
 """The common frame of volumes whose files come from objects: configMap, secret, downwardAPI, projected.
 
-All four wrap an emptyDir: its ready mark carries the name `wrapped_<volume>`, its directory is their own.
+All four wrap an emptyDir: its ready mark carries the name `wrapped_<volume>`, its directory is their own. The mark is
+shared by all four types, so a volume that changes its type is mounted only after its namesake has gone (the planner
+sees to that).
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mooring.errors import Refused
-from mooring.host.atomic_writer import write_payload
+from mooring.host.atomic_writer import DATA_LINK, write_payload
 from mooring.host.interface import Ownership, Risk
 from mooring.kube.objects.volumes import EmptyDirVolumeSource
 from mooring.plugins import empty_dir
@@ -45,8 +47,13 @@ class ContentMounter:
         self._collect(request)
 
     async def set_up(self, request: Setup) -> None:
-        payload = self._collect(request)
         path = self.path(request.uid, request.spec)
+        try:
+            payload = self._collect(request)
+        except Refused:
+            if not request.refresh and not request.reconstructed:
+                await self.tear_down(request.uid, request.spec)  # of an earlier try in doubt: a refusal leaves nothing
+            raise
         await self._host.run(
             lambda: self._write(request, path, payload), risk=Risk.CHEAP, what=f"write the files of {path}"
         )
@@ -76,6 +83,7 @@ class ContentMounter:
             memory=self._memory,
             size=empty_dir.memory_size(request.pod, _PLAIN, self._context.node()) if self._memory else None,
             fs_group=group,
+            untrusted=f"{path}/{DATA_LINK}",
         )
         empty_dir.prepare(self._host, wanted)
         for directory in nested:

@@ -29,6 +29,7 @@ class Directory:
     size: int | None = None  # of a memory file system, in bytes
     mode: int | None = None
     fs_group: int | None = None
+    untrusted: str = ""  # a link to what must not be taken for whole unless the directory is ready
 
 
 def prepare(host: Host, wanted: Directory) -> None:
@@ -36,6 +37,10 @@ def prepare(host: Host, wanted: Directory) -> None:
     mark = f"{wanted.ready}/ready"
     if _is_ready(host, wanted, mark):
         return
+    if host.look(mark) is not None:
+        host.remove_file(mark)  # a reboot left it behind: it must not speak for what is mounted and not yet owned
+    if wanted.untrusted and host.look(wanted.untrusted) is not None:
+        host.remove_file(wanted.untrusted)  # a teardown stopped half way
     host.make_directories(wanted.path, 0o777)
     if not wanted.memory:
         host.change_mode(wanted.path, wanted.mode if wanted.mode is not None else 0o777)
@@ -44,8 +49,7 @@ def prepare(host: Host, wanted: Directory) -> None:
     if wanted.fs_group is not None:
         own(host, wanted.path, read_write(wanted.fs_group))
     host.make_directories(wanted.ready, 0o750)
-    if host.look(mark) is None:
-        host.create_file(mark, 0o644)
+    host.create_file(mark, 0o644)
 
 
 def _is_ready(host: Host, wanted: Directory, mark: str) -> bool:

@@ -98,7 +98,14 @@ def ensure(host: Host, name: str, source: HostPathVolumeSource) -> None:
     if missing is FileKind.DIRECTORY:
         host.make_directories(source.path, 0o755)
     elif missing is FileKind.FILE:
-        host.create_file(source.path, 0o644)
+        try:
+            host.create_file(source.path, 0o644)
+        except FileNotFoundError as error:
+            raise Refused(
+                f"cannot set up volume {name!r}",
+                why=f"{source.path} cannot be created: the directory it belongs into does not exist",
+                next_step="Create that directory: type FileOrCreate makes the file alone",
+            ) from error
 
 
 def missing_kind(host: Host, name: str, source: HostPathVolumeSource) -> FileKind | None:

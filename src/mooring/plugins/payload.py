@@ -36,17 +36,13 @@ def secret_data(objects: Objects, namespace: str, name: str, *, optional: bool) 
 def _missing(objects: Objects, kind: str, namespace: str, name: str, *, optional: bool) -> Mapping[str, bytes]:
     if optional:
         return {}
-    elsewhere = objects.namespaces_with(kind, name)
+    why = f'{kind.lower()} "{name}" not found in namespace {namespace!r}'
+    next_step = "Create it, correct the name, or mark the volume's source optional: true"
+    elsewhere = ", ".join(repr(each) for each in objects.namespaces_with(kind, name))
     if elsewhere:
-        where = ", ".join(repr(each) for each in elsewhere)
-        hint = f"One of this name exists in namespace {where}, but a pod can only use those of its own namespace"
-    else:
-        hint = "Create it, correct the name, or mark the volume's source optional: true"
-    raise NotYet(
-        f"cannot read {kind} {name!r}",
-        why=f'{kind.lower()} "{name}" not found in namespace {namespace!r}',
-        next_step=hint,
-    )
+        why += f", only in {elsewhere}"
+        next_step = f"A pod can only use those of its own namespace: create it in {namespace!r}, or move the pod"
+    raise NotYet(f"cannot read {kind} {name!r}", why=why, next_step=next_step)
 
 
 def files_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,6 +17,9 @@ from mooring.kube.objects.pod import ConfigMap, Pod, Secret
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.plugins.interface import ObjectRef
 from mooring.world.names import PodUid
+
+_TOLD_WITHIN = 10.0
+"""Seconds after which nobody waits any longer for a pod to be told of."""
 
 
 class PodSink(Protocol):
@@ -94,13 +98,14 @@ class InformedPods:
         self.heard.set()
 
     async def until_told(self, pod: Pod) -> None:
-        """Return when the sink has been told of a pod as it stands in the store."""
+        """Return when the sink has been told of a pod as it stands in the store, or was not within a while."""
         if not self._is_ours(pod) or not self.heard.is_set():
             return
         version = int(pod.metadata.resource_version)
-        await self._waiters.until(
-            pod.key, lambda: True if self._told.get(pod.key, 0) >= version else None, timeout=None
-        )
+        with contextlib.suppress(TimeoutError):  # it may be deleted again by now
+            await self._waiters.until(
+                pod.key, lambda: True if self._told.get(pod.key, 0) >= version else None, timeout=_TOLD_WITHIN
+            )
 
     def _tell_objects(self, kind: Kind[ObjectT]) -> None:
         def tell(obj: ObjectT) -> None:

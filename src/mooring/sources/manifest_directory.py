@@ -47,6 +47,7 @@ class ManifestDirectory:
         self._changed = asyncio.Event()
         self.heard = asyncio.Event()  # set once everything has been read and stored for the first time
         self.findings: tuple[Finding, ...] = ()
+        self._unsettled: frozenset[str] = frozenset()  # files whose objects are not all in the store yet
 
     async def run(self) -> None:
         """Read everything, then again after each change; the slow rescan serves file systems without events."""
@@ -83,11 +84,13 @@ class ManifestDirectory:
         reading = await asyncio.to_thread(self._files.read, found.files)
         missing = [_unreadable(path, why) for path, why in found.unreadable]
         put, refused = await self._to_put(reading)
+        self._unsettled = frozenset(finding.where for finding in refused)
         remove = [] if missing else self._to_remove(reading)
         if put or remove:
             try:
                 await self._store.apply_all(put=put, remove=remove)
             except ApiError as error:
+                self._unsettled |= reading.changed
                 refused.append(Finding(kind="manifest", where="store", what=str(error), next_step=error.next_step))
         findings = (*missing, *reading.findings, *refused)
         for finding in findings:
@@ -96,13 +99,18 @@ class ManifestDirectory:
         self.findings = findings
 
     async def _to_put(self, reading: Reading) -> tuple[list[tuple[KubernetesObject, str]], list[Finding]]:
-        """Objects of changed files; changes that an API server would not allow are findings instead."""
+        """Objects of changed files; changes that an API server would not allow are findings instead.
+
+        What others changed or deleted stays so until the file changes, or nobody's word would last.
+        """
         put: list[tuple[KubernetesObject, str]] = []
         refused: list[Finding] = []
         origins = self._store.origins()
+        changed = reading.changed | self._unsettled
         for key, (obj, path) in reading.objects.items():
-            origin = f"{ORIGIN}{path}"
-            if path not in reading.changed and origins.get(key) == origin:
+            origin, now = f"{ORIGIN}{path}", origins.get(key, "")
+            from_other_file = now.startswith(ORIGIN) and now != origin
+            if path not in changed and not from_other_file:
                 continue
             problem = await self._forbidden(key, obj)
             if problem is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -30,23 +32,34 @@ def scan(paths: Sequence[str]) -> Scan:
     files: set[str] = set()
     directories: set[str] = set()
     unreadable: list[tuple[str, str]] = []
-
-    def note(error: OSError) -> None:
-        unreadable.append((error.filename, error.strerror or str(error)))
-
     for path in paths:
-        if not os.path.isdir(path):
-            if not os.path.exists(path):
-                unreadable.append((path, "there is no such file or directory"))
-            else:
-                files.add(path)
-            directories.add(os.path.dirname(path) or "/")
+        if os.path.isdir(path):
+            _scan_directory(path, files, directories, unreadable)
             continue
-        for directory, names, found in os.walk(path, onerror=note, followlinks=True):
-            names[:] = sorted(name for name in names if not name.startswith("."))
-            directories.add(directory)
-            files.update(f"{directory}/{name}" for name in found if _is_manifest(name))
+        if os.path.exists(path):
+            files.add(path)
+        else:
+            unreadable.append((path, "there is no such file or directory"))
+        directories.add(os.path.dirname(path) or "/")
+    # A link's own directory does not tell when what it leads to changes.
+    directories.update(os.path.dirname(os.path.realpath(file)) for file in files if os.path.islink(file))
     return Scan(files=sorted(files), directories=sorted(directories), unreadable=unreadable)
+
+
+def _scan_directory(top: str, files: set[str], directories: set[str], unreadable: list[tuple[str, str]]) -> None:
+    """Add what a directory holds; linked directories are followed, each directory is looked into once."""
+    seen: set[str] = set()
+    for directory, names, found in os.walk(
+        top, onerror=lambda error: unreadable.append((error.filename, error.strerror or str(error))), followlinks=True
+    ):
+        real = os.path.realpath(directory)
+        if real in seen:
+            names.clear()
+            continue
+        seen.add(real)
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        directories.add(directory)
+        files.update(f"{directory}/{name}" for name in found if _is_manifest(name))
 
 
 def _is_manifest(name: str) -> bool:
@@ -91,7 +104,7 @@ class ManifestFiles:
             findings.extend(known.findings)
             for key, obj in (known.objects or {}).items():
                 if key in objects:
-                    findings.append(_twice(key, path, objects[key][1]))
+                    findings.append(_twice(key, path, f"{objects[key][1]} as well; that one"))
                 else:
                     objects[key] = (obj, path)
         broken = frozenset(path for path in present if self._known[path].broken)
@@ -106,6 +119,9 @@ class ManifestFiles:
             if stamp == known.stamp:
                 return False
             with open(path, "rb") as stream:
+                if _is_being_written(stream.fileno()):
+                    known.broken = True  # the end of the writing is an event, and then it is read
+                    return False
                 text = stream.read()
         except OSError as error:
             known.broken = True
@@ -125,20 +141,41 @@ class ManifestFiles:
         )
         if known.broken:
             return False
-        ready = (apply_defaults(manifest.object, node_name=self._node_name) for manifest in file.objects)
-        known.objects = {key_of(obj): obj for obj in ready}
+        known.objects = {}
+        for manifest in file.objects:
+            obj = apply_defaults(manifest.object, node_name=self._node_name)
+            key = key_of(obj)
+            if known.objects.setdefault(key, obj) is not obj:
+                place = f"{manifest.origin}:{manifest.line}"
+                known.findings += (_twice(key, place, f"{manifest.origin} more than once; the first"),)
         return True
+
+
+def _is_being_written(descriptor: int) -> bool:
+    """Whether somebody has the file open for writing: half of it would be read as if it were all.
+
+    fcntl(2): a read lease is refused then. Where leases do not work at all, nobody can tell.
+    """
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # a writer who comes now sends this, not a deadly SIGIO
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def key_of(obj: KubernetesObject) -> Key:
     return (obj.kind, obj.metadata.namespace, obj.metadata.name)
 
 
-def _twice(key: Key, path: str, first: str) -> Finding:
+def _twice(key: Key, where: str, elsewhere: str) -> Finding:
     kind, namespace, name = key
     return Finding(
         kind="manifest",
-        where=path,
-        what=f"{kind} {namespace + '/' if namespace else ''}{name} is written in {first} as well; that one counts",
+        where=where,
+        what=f"{kind} {namespace + '/' if namespace else ''}{name} is written in {elsewhere} counts",
         next_step="Remove one of the two",
     )
