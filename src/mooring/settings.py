@@ -11,7 +11,6 @@ from typing import Any
 
 from mooring.errors import InvalidInput
 
-
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -26,9 +25,7 @@ class Settings:
 
     root: str = _setting("/var/lib/mooring", "root directory of this instance: pods, plugins, store and control socket")
     node_name: str = _setting("", "name of this node; empty takes the host name")
-    log_level: str = _setting(
-        "info", "how much is logged to stderr: debug, info, warning or error", one_of=LOG_LEVELS
-    )
+    log_level: str = _setting("info", "how much is logged to stderr: debug, info, warning or error", one_of=LOG_LEVELS)
     wait_timeout: float = _setting(123.0, "longest wait for a pod's volumes before the reasons are returned")
     stop_timeout: float = _setting(10.0, "how long running operations may finish when the daemon stops")
     resync_interval: float = _setting(60.0, "how often all volumes are looked at again; should find nothing to do")
@@ -101,7 +98,7 @@ def _from_file(file: str) -> dict[str, object]:
             table = tomllib.load(stream)
     except OSError as error:
         raise InvalidInput("cannot read the settings file", why=error.strerror or str(error), place=file) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or bytes that are no text
         raise InvalidInput("cannot read the settings file", why=f"it is not TOML ({error})", place=file) from error
     unknown = sorted(table.keys() - _FIELDS.keys())
     if unknown:
@@ -119,11 +116,11 @@ def _convert(name: str, value: object, *, place: str) -> object:
     wanted = type(_FIELDS[name].default)
     try:
         if wanted is float:
-            return _at_least(name, parse_duration(str(value)), place)
+            return _at_least(name, parse_duration(str(value)))
         if wanted is int:
-            return _at_least(name, int(str(value)), place)
+            return _at_least(name, int(str(value)))
     except InvalidInput as error:
-        raise InvalidInput(error.what, why=error.why, next_step=error.next_step, place=error.place or place) from error
+        raise InvalidInput(error.what, why=error.why, next_step=error.next_step, place=place) from error
     except ValueError as error:
         raise InvalidInput(f"cannot read {value!r}", why="a whole number is expected", place=place) from error
     if not isinstance(value, str):
@@ -135,10 +132,10 @@ def _convert(name: str, value: object, *, place: str) -> object:
     return value
 
 
-def _at_least(name: str, number: float, place: str) -> float:
+def _at_least(name: str, number: float) -> float:
     least: int = _FIELDS[name].metadata["least"]
     if number < least:
-        raise InvalidInput(f"cannot use {number:g}", why=f"{least} is the least", place=place)
+        raise InvalidInput(f"cannot use {number:g}", why=f"{least} is the least")
     return number
 
 

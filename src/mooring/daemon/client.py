@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,6 +14,17 @@ from mooring.errors import InvalidInput, MooringError
 
 Query = Mapping[str, str]
 NO_QUERY: Query = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a request brings, and of which kind it is."""
+
+    data: bytes = b""
+    content_type: str = "text/plain"
+
+
+NOTHING = Body()
 
 
 class NoDaemon(MooringError):
@@ -38,9 +50,9 @@ class Client:
         self._socket = f"{root.rstrip('/')}/mooring.sock"
 
     def get(self, path: str, query: Query = NO_QUERY) -> Any:
-        return self._ask("GET", path, query, None, 30.0)
+        return self._ask("GET", path, query, NOTHING, 30.0)
 
-    def post(self, path: str, query: Query = NO_QUERY, *, body: bytes = b"", patience: float = 30.0) -> Any:
+    def post(self, path: str, query: Query = NO_QUERY, *, body: Body = NOTHING, patience: float = 30.0) -> Any:
         return self._ask("POST", path, query, body, patience)
 
     def answers(self) -> bool:
@@ -53,18 +65,18 @@ class Client:
 
     def _is_fine(self, path: str) -> bool:
         try:
-            with self._open("GET", path, NO_QUERY, None, 5.0) as response:
+            with self._open("GET", path, NO_QUERY, NOTHING, 5.0) as response:
                 return response.status == 200
         except (MooringError, OSError):
             return False
 
     def lines(self, path: str, query: Query = NO_QUERY) -> Iterator[Any]:
         """A stream of JSON lines."""
-        with self._open("GET", path, query, None, None) as response:
+        with self._open("GET", path, query, NOTHING, None) as response:
             for line in response:
                 yield json.loads(line)
 
-    def _ask(self, method: str, path: str, query: Query, body: bytes | None, timeout: float) -> Any:
+    def _ask(self, method: str, path: str, query: Query, body: Body, timeout: float) -> Any:
         with self._open(method, path, query, body, timeout) as response:
             answer = self._decoded(response)
         if response.status == 400:
@@ -85,12 +97,12 @@ class Client:
         return MooringError(f"cannot reach mooring at {self._root!r}", why=why, next_step=next_step)
 
     def _open(
-        self, method: str, path: str, query: Query, body: bytes | None, timeout: float | None
+        self, method: str, path: str, query: Query, body: Body, timeout: float | None
     ) -> http.client.HTTPResponse:
         connection = _UnixConnection(self._socket, timeout)
         target = f"{path}?{urlencode(query)}" if query else path
         try:
-            connection.request(method, target, body=body)
+            connection.request(method, target, body=body.data, headers={"Content-Type": body.content_type})
             return connection.getresponse()
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NoDaemon(
@@ -111,4 +123,7 @@ class Client:
 
 
 def _as_told(answer: dict[str, str], kind: type[MooringError]) -> MooringError:
-    return kind(answer.get("what", "request failed"), why=answer.get("why", ""), next_step=answer.get("next_step", ""))
+    """The daemon's error as its own: the same parts, and word for word the same text."""
+    error = kind(answer["what"], why=answer.get("why", ""), next_step=answer.get("next_step", ""))
+    error.args = (answer["error"],)
+    return error

@@ -85,7 +85,7 @@ def run(arguments: list[str] | None = None) -> int:
         return NOT_DONE
     except BrokenPipeError:
         _let_go_of_stdout()
-        return DONE
+        return NOT_DONE
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         click.echo(f"mooring: {error.strerror or error}{where}", err=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mooring.daemon.instance import Instance
+from mooring.daemon.mistakes import BadManifests
 from mooring.daemon.node_facts import node_name
 from mooring.errors import InvalidInput, MooringError
 from mooring.kube.api import ApiError, NotFound
@@ -16,6 +17,9 @@ from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.pod import Pod
 from mooring.kube.validation import validate_update
 from mooring.manager.waits import NotMounted, StillMounted
+from mooring.observe.http import SentFile
+from mooring.sources.manifest_directory import ORIGIN
+from mooring.world.findings import Finding
 from mooring.world.names import PodUid
 
 Row = dict[str, Any]
@@ -32,6 +36,9 @@ class InstanceControl:
 
     def ready(self) -> bool:
         return self._instance.manager.gates.sources_heard
+
+    async def heard(self) -> None:
+        await self._instance.pods.heard.wait()
 
     # -- pods by name --------------------------------------------------------------------------------------------
     def find_pod(self, name: str) -> Pod:
@@ -67,11 +74,12 @@ class InstanceControl:
             return uids[-1]
 
     # -- objects -------------------------------------------------------------------------------------------------
-    async def apply(self, text: bytes, origin: str) -> Row:
-        """Store the objects of a manifest; all of them or, when something is wrong, none."""
-        objects = [apply_defaults(m.object, node_name=self._node_name) for m in _usable(text, origin)]
-        for obj in objects:
-            await self._check_update(obj, origin)
+    async def apply(self, files: Sequence[SentFile]) -> Row:
+        """Store the objects of manifests in one transaction; when something is wrong with one, none."""
+        manifests = _usable(files)
+        objects = [apply_defaults(manifest.object, node_name=self._node_name) for manifest in manifests]
+        for obj, manifest in zip(objects, manifests, strict=True):
+            await self._check_update(obj, manifest)
         applied = await self._instance.store.apply_all(put=[(obj, APPLIED) for obj in objects])
         for obj in objects:
             if isinstance(obj, Pod):
@@ -83,28 +91,34 @@ class InstanceControl:
             "unchanged": [_shown(key) for key in applied.unchanged],
         }
 
-    async def _check_update(self, obj: KubernetesObject, origin: str) -> None:
+    async def _check_update(self, obj: KubernetesObject, manifest: Manifest) -> None:
         try:
             current = await self._instance.store.get(kind_of(obj), obj.metadata.namespace, obj.metadata.name)
         except NotFound:
             return
         problems = validate_update(current, obj)
         if problems:
+            first = problems[0]
+            place = f"{manifest.origin}:{manifest.line_of(first.path)}: {'.'.join(map(str, first.path))}"
             what = f"cannot change {obj.kind} {obj.key}"
-            raise InvalidInput(what, why=problems[0].why, next_step=problems[0].next_step, place=origin)
+            raise InvalidInput(what, why=first.why, next_step=first.next_step, place=place)
 
-    async def delete(self, text: bytes, origin: str) -> Row:
+    async def delete(self, files: Sequence[SentFile]) -> Row:
         """Delete the objects that a manifest names; those that are not there are told apart."""
-        deleted, missing = [], []
-        for manifest in _usable(text, origin):
+        deleted, missing, written_in = [], [], {}
+        for manifest in _usable(files):
             obj = apply_defaults(manifest.object, node_name=self._node_name)
-            shown = _shown((obj.kind, obj.metadata.namespace, obj.metadata.name))
+            key = (obj.kind, obj.metadata.namespace, obj.metadata.name)
+            origin = self._instance.store.origins().get(key, "")
             try:
-                await self._instance.store.delete(kind_of(obj), obj.metadata.namespace, obj.metadata.name)
-                deleted.append(shown)
+                await self._instance.store.delete(kind_of(obj), key[1], key[2])
             except NotFound:
-                missing.append(shown)
-        return {"deleted": deleted, "missing": missing}
+                missing.append(_shown(key))
+                continue
+            deleted.append(_shown(key))
+            if origin.startswith(ORIGIN):
+                written_in[_shown(key)] = origin[len(ORIGIN) :]
+        return {"deleted": deleted, "missing": missing, "written_in": written_in}
 
     @property
     def _node_name(self) -> str:
@@ -115,7 +129,6 @@ class InstanceControl:
         """Wait until a pod's volumes are mounted or unmounted; says why if they are not."""
         if wanted not in ("mounted", "unmounted"):
             raise InvalidInput(f"cannot wait for {wanted!r}", why="it is neither mounted nor unmounted")
-        await self._instance.pods.heard.wait()
         if wanted == "unmounted":
             return await self._wait_unmounted(pod, timeout)
         found = self.find_pod(pod)
@@ -132,8 +145,11 @@ class InstanceControl:
             return {"done": True, "pod": pod, "volumes": []}  # never heard of: nothing of it is mounted
         try:
             await self._instance.manager.wait_for_uid_unmount(PodUid(uid), timeout=timeout)
-        except StillMounted as error:
-            return {"done": False, "pod": pod, "cause": str(error), "volumes": error.volumes}
+        except StillMounted:
+            left = [row for row in self._instance.status.volumes() if row["pod_uid"] == uid and row["path"]]
+            wanted = self._instance.manager.pods.get(PodUid(uid)) is not None
+            cause = "the pod is still wanted; delete it or its manifest first" if wanted else "it takes longer"
+            return {"done": False, "pod": pod, "cause": cause, "volumes": left}
         return {"done": True, "pod": pod, "volumes": []}
 
     async def down(self, timeout: float) -> Row:
@@ -156,14 +172,20 @@ def _default_first(pod: Pod) -> tuple[bool, str]:
     return (pod.metadata.namespace != "default", pod.key)
 
 
-def _usable(text: bytes, origin: str) -> tuple[Manifest, ...]:
-    """The manifests of a text, or an error with every problem it has."""
-    file = read_manifests(text, origin=origin)
-    if file.usable:
-        return file.objects
-    first = file.problems[0]
-    more = "".join(f"\n{problem}" for problem in file.problems[1:])
-    raise InvalidInput(first.what, why=first.why, next_step=(first.next_step + more).strip(), place=first.place)
+def _usable(files: Sequence[SentFile]) -> list[Manifest]:
+    """The manifests of all files, or an error with every problem they have."""
+    found: list[Manifest] = []
+    mistakes: list[Finding] = []
+    for sent in files:
+        file = read_manifests(sent.text.encode(), origin=sent.origin)
+        found.extend(file.objects)
+        mistakes.extend(
+            Finding(kind="manifest", where=each.place, what=f"{each.what}: {each.why}", next_step=each.next_step)
+            for each in file.problems
+        )
+    if mistakes:
+        raise BadManifests(mistakes, "nothing was changed")
+    return found
 
 
 def _shown(key: tuple[str, str, str]) -> str:

@@ -101,6 +101,7 @@ def _view(manager: VolumeManager, source: ManifestDirectory, history: History) -
         running=manager.reconciler.pending.running,
         findings=lambda: _findings(manager, source),
         history=history,
+        namesakes=manager.namesakes,
     )
 
 

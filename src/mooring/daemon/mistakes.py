@@ -14,14 +14,15 @@ class BadManifests(InvalidInput):
     def __init__(self, mistakes: Sequence[Finding], consequence: str) -> None:
         first = mistakes[0]
         super().__init__(first.what, why=consequence, next_step=first.next_step, place=first.where)
-        self._lines = [f"{each.where}: {each.what}. {each.next_step}".rstrip(". ") + "." for each in mistakes]
-
-    def __str__(self) -> str:
-        return "\n".join([*self._lines, f"mooring: {self.why}."])
+        self.args = ("\n".join([*map(worded, mistakes), f"mooring: {consequence}."]),)
 
 
-def refuse_mistakes(findings: Iterable[Finding], consequence: str) -> None:
-    """Raise `BadManifests` when findings have mistakes among them; warnings are none."""
-    mistakes = [finding for finding in findings if finding.kind == "manifest"]
-    if mistakes:
-        raise BadManifests(mistakes, consequence)
+def mistakes_in(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that make a manifest unusable; warnings are none."""
+    return [finding for finding in findings if finding.kind == "manifest"]
+
+
+def worded(mistake: Finding) -> str:
+    """A mistake as one line."""
+    next_step = f" {mistake.next_step}." if mistake.next_step else ""
+    return f"{mistake.where}: {mistake.what}.{next_step}"

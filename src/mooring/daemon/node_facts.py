@@ -22,12 +22,26 @@ def machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def disk_size(path: str) -> int:
+    """The size in bytes of the file system that a path is or will be on."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    facts = os.statvfs(path)
+    return facts.f_blocks * facts.f_frsize
+
+
 def node_facts(settings: Settings, find_node: Callable[[], Node | None]) -> Callable[[], NodeFacts]:
     """A look-up of the node's facts: its Node object where there is one, the settings, then the machine."""
     name = node_name(settings)
     memory = settings.allocatable_memory or machine_memory()
     cpu_milli = settings.allocatable_cpu_milli or 1000 * (os.cpu_count() or 1)
-    plain = NodeFacts(name=name, memory=memory, cpu_milli=cpu_milli, labels={"kubernetes.io/hostname": name})
+    plain = NodeFacts(
+        name=name,
+        memory=memory,
+        cpu_milli=cpu_milli,
+        ephemeral_storage=disk_size(settings.root),
+        labels={"kubernetes.io/hostname": name},
+    )
     seen: tuple[Node | None, NodeFacts] = (None, plain)
 
     def look() -> NodeFacts:
@@ -41,18 +55,13 @@ def node_facts(settings: Settings, find_node: Callable[[], Node | None]) -> Call
 
 
 def _of_node(node: Node, plain: NodeFacts) -> NodeFacts:
+    """What the Node object says; what it does not say is the machine's own."""
     offered = node.status.allocatable
-    if not offered:
-        return NodeFacts(
-            name=node.metadata.name,
-            memory=plain.memory,
-            cpu_milli=plain.cpu_milli,
-            labels=node.metadata.labels or plain.labels,
-        )
+    memory, cpu, storage = (offered.get(name) for name in ("memory", "cpu", "ephemeral-storage"))
     return NodeFacts(
         name=node.metadata.name,
-        memory=parse_quantity(offered.get("memory", 0)).value,
-        cpu_milli=parse_quantity(offered.get("cpu", 0)).milli,
-        ephemeral_storage=parse_quantity(offered.get("ephemeral-storage", 0)).value,
-        labels=node.metadata.labels,
+        memory=parse_quantity(memory).value if memory is not None else plain.memory,
+        cpu_milli=parse_quantity(cpu).milli if cpu is not None else plain.cpu_milli,
+        ephemeral_storage=parse_quantity(storage).value if storage is not None else plain.ephemeral_storage,
+        labels=node.metadata.labels or plain.labels,
     )

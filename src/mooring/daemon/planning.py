@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mooring.daemon.building import build_manager
-from mooring.daemon.mistakes import refuse_mistakes
+from mooring.daemon.mistakes import BadManifests, mistakes_in
 from mooring.daemon.node_facts import node_facts
 from mooring.errors import MooringError
 from mooring.host.linux import LinuxHost
@@ -44,7 +44,9 @@ def plan_manifests(settings: Settings, paths: Sequence[str]) -> dict[str, list[R
 
 def _manager_of(settings: Settings, paths: Sequence[str]) -> VolumeManager:
     reading = ManifestFiles(settings.node_name).read(scan(paths).files)
-    refuse_mistakes(reading.findings, "nothing can be planned")
+    mistakes = mistakes_in(reading.findings)
+    if mistakes:
+        raise BadManifests(mistakes, "nothing can be planned")
     objects, nodes = ObjectTable(), []
     for obj, _ in reading.objects.values():
         if isinstance(obj, Node):

@@ -10,9 +10,18 @@ from collections.abc import Iterator
 from mooring.errors import MooringError, Refused
 from mooring.host.paths import Paths
 
+_LONGEST_SOCKET = 107
+"""unix(7): a socket's path and the zero byte behind it fit into 108."""
+
 
 def make_root(paths: Paths) -> None:
     """Make the root directory and what lies in it from the start."""
+    if len(os.fsencode(paths.socket)) > _LONGEST_SOCKET:
+        raise Refused(
+            f"cannot use {paths.root!r} as root directory",
+            why=f"the path of its control socket would be longer than {_LONGEST_SOCKET} bytes",
+            next_step="Choose a shorter one with --root",
+        )
     try:
         for directory in (paths.root, paths.pods_dir, paths.plugins_dir, paths.registry_dir):
             os.makedirs(directory, 0o750, exist_ok=True)

@@ -83,7 +83,8 @@ def wait(context: click.Context, pod: str, wanted: str, root: str | None, timeou
     if answer["done"]:
         return 0
     click.echo(f"mooring: {pod} is not {wanted} after {timeout:g} s: {answer['cause']}", err=True)
-    for row in answer["volumes"]:
-        if isinstance(row, dict) and row["cause"]:
-            click.echo(f"  {row['volume']}: {row['cause']}", err=True)
+    rows = [row for row in answer["volumes"] if row["state"] != wanted]
+    if len(rows) > 1 or wanted == "unmounted":
+        for row in rows:
+            click.echo(f"  {row['volume']}: {row.get('cause') or row['state']}", err=True)
     return 1

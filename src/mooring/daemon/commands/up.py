@@ -15,6 +15,7 @@ import click
 
 from mooring.daemon.client import Client
 from mooring.daemon.options import root_option, settings_of, timeout_option
+from mooring.daemon.root_directory import AlreadyRunning, make_root, read_pid
 from mooring.errors import InvalidInput, Refused
 from mooring.host.paths import Paths
 from mooring.settings import Settings
@@ -67,12 +68,19 @@ def _check(manifests: Sequence[str], settings: Settings, rootless: bool) -> None
     for path in manifests:
         if not os.path.exists(path):
             raise InvalidInput(f"cannot read {path!r}", why="there is no such file or directory")
-    from mooring.daemon.mistakes import refuse_mistakes  # noqa: PLC0415 - as the next
+    _check_manifests(manifests, fresh=not os.path.isdir(f"{settings.root}/store"))
+
+
+def _check_manifests(manifests: Sequence[str], *, fresh: bool) -> None:
+    """Refuse mistakes while nothing runs yet; later the last good version of everything goes on."""
+    from mooring.daemon.mistakes import BadManifests, mistakes_in, worded  # noqa: PLC0415 - as the next
     from mooring.sources.manifest_files import ManifestFiles, scan  # noqa: PLC0415 - loads the codec
 
-    reading = ManifestFiles("").read(scan(manifests).files)
-    if not os.path.isdir(f"{settings.root}/store"):  # else the last good version of everything goes on running
-        refuse_mistakes(reading.findings, "nothing was started")
+    mistakes = mistakes_in(ManifestFiles("").read(scan(manifests).files).findings)
+    if mistakes and fresh:
+        raise BadManifests(mistakes, "nothing was started")
+    for mistake in mistakes:
+        click.echo(f"mooring: {worded(mistake)} What the file said before stays.", err=True)
 
 
 def _run(settings: Settings, manifests: Sequence[str]) -> None:
@@ -90,8 +98,6 @@ def _run(settings: Settings, manifests: Sequence[str]) -> None:
 
 def _detach(settings: Settings, command: Sequence[str], timeout: float) -> None:
     """Start the daemon as a process of its own, and return when it answers."""
-    from mooring.daemon.root_directory import AlreadyRunning, make_root, read_pid  # noqa: PLC0415 - only for this
-
     client, paths = Client(settings.root), Paths(settings.root)
     if client.answers():
         raise AlreadyRunning(settings.root, read_pid(paths))
