@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.errors import NotYet, Refused
+from mooring.errors import Doubtful, NotYet, Refused
 from mooring.manager.node_affinity import matches_node
 from mooring.manager.operations.context import OperationContext
 from mooring.manager.operations.pod_directory import make_pod_directories
@@ -20,11 +20,17 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
     """Make a volume usable for one pod, or look at its content again."""
     volume, wish = _wanted(context, operation)
     offer = context.plugins.find_by_name(volume.plugin).offer(wish.spec)
-    check_spec(wish.spec, offer, context.node())
-    if context.actual.directories.get(operation.pod) is not Presence.PRESENT:
-        await make_pod_directories(context, operation.pod)
-        _, wish = _wanted(context, operation)  # an older pod beside newer objects would show what never was
     before = context.actual.mount(operation.pod, operation.volume)
+    try:
+        check_spec(wish.spec, offer, context.node())
+        if context.actual.directories.get(operation.pod) is not Presence.PRESENT:
+            await make_pod_directories(context, operation.pod)
+            _, wish = _wanted(context, operation)  # an older pod beside newer objects would show what never was
+    except Refused as error:
+        if before is None:
+            raise
+        # The plugin was not asked, so this says nothing of what an earlier try may have left.
+        raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
     await offer.mounter.set_up(_request(context, operation, wish, before))
     return Outcome(
         result=Result.DONE,
