@@ -1,0 +1,59 @@
+# mooring: `make demo` shows it at work, `make test` passes all tests. Both set everything up first.
+
+VENV := .venv
+BIN := $(VENV)/bin
+HISTORIES ?= 400
+
+.PHONY: help setup demo test check unit world-coverage node simulate bench-quick docs docs-check wheel clean
+
+help:
+	@echo "make demo         set up, then a tour of volumes in a private mount namespace"
+	@echo "make test         set up, then lint, types, import contract, all tests, simulated histories"
+	@echo "make bench-quick  measure against the same system calls in a plain loop (under two minutes)"
+	@echo "make docs         write the generated parts of docs/ again"
+	@echo "make wheel        build a wheel into dist/"
+
+setup:
+	@tools/setup $(VENV)
+
+demo: setup
+	@tools/demo $(BIN)
+
+test: check unit world-coverage node simulate
+
+check: setup docs-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+unit: setup
+	$(BIN)/pytest -m "not node and not cluster"
+
+# What decides must be tested to the last branch, by its own tests alone.
+world-coverage: setup
+	$(BIN)/coverage run --branch --source=mooring.world --data-file=.coverage.world -m pytest tests/world
+	$(BIN)/coverage report --data-file=.coverage.world --fail-under=100 --skip-covered
+
+node: setup
+	$(BIN)/pytest -m node
+
+simulate: setup
+	$(BIN)/mooring simulate --histories $(HISTORIES)
+
+bench-quick: setup
+	$(BIN)/python -m bench.quick
+
+docs: setup
+	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/state_diagrams.py
+
+docs-check: setup
+	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/state_diagrams.py --check
+
+wheel: setup
+	$(BIN)/python -m hatchling build -t wheel
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
