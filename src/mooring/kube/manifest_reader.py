@@ -141,8 +141,18 @@ def _check_identity(kind_name: object, api_version: object) -> Iterable[FieldPro
 
 
 _OTHER_KINDS = frozenset(
-    "Binding ComponentStatus Endpoints LimitRange PodTemplate ReplicationController ResourceQuota Service "
-    "CSIStorageCapacity VolumeAttributesClass".split()
+    [
+        "Binding",
+        "ComponentStatus",
+        "Endpoints",
+        "LimitRange",
+        "PodTemplate",
+        "ReplicationController",
+        "ResourceQuota",
+        "Service",
+        "CSIStorageCapacity",
+        "VolumeAttributesClass",
+    ]
 )
 """Kinds of the groups that mooring reads, and has no use for."""
 

@@ -18,8 +18,8 @@ from mooring.plugins.builtin import BUILTIN
 from mooring.plugins.interface import NodeFacts, ObjectRef, PluginContext, VolumePlugin
 from mooring.plugins.manager import VolumePluginManager
 from mooring.settings import Settings
-from mooring.testing.memory_host import MemoryHost
 from mooring.sources.object_table import ObjectTable
+from mooring.testing.memory_host import MemoryHost
 from mooring.world.names import PodUid
 
 ROOT = "/var/lib/mooring"
