@@ -56,6 +56,16 @@ def test_a_ready_mark_without_its_directory_means_starting_anew(bench: PluginBen
     assert bench.mode(path) == 0o777
 
 
+def test_a_volume_on_disk_that_holds_data_is_not_covered_with_a_memory_file_system(bench: PluginBench) -> None:
+    path = bench.set_up(DISK)
+    bench.host.create_file(f"{path}/work", 0o644)
+    in_memory = Volume(name=DISK.name, empty_dir=EmptyDirVolumeSource(medium="Memory"))
+    with pytest.raises(Refused, match="holds data on disk"):
+        bench.set_up(in_memory)
+    assert bench.host.look(f"{path}/work") is not None
+    assert bench.host.mount_at(path) is None
+
+
 def test_a_memory_volume_after_a_reboot_is_mounted_again(bench: PluginBench) -> None:
     path = bench.set_up(MEMORY)
     bench.host.reboot()

@@ -37,6 +37,8 @@ def prepare(host: Host, wanted: Directory) -> None:
     mark = f"{wanted.ready}/ready"
     if _is_ready(host, wanted, mark):
         return
+    if wanted.memory:
+        _refuse_to_hide_data(host, wanted.path)
     if host.look(mark) is not None:
         host.remove_file(mark)  # a reboot left it behind: it must not speak for what is mounted and not yet owned
     if wanted.untrusted and host.look(wanted.untrusted) is not None:
@@ -50,6 +52,19 @@ def prepare(host: Host, wanted: Directory) -> None:
         own(host, wanted.path, read_write(wanted.fs_group))
     host.make_directories(wanted.ready, 0o750)
     host.create_file(mark, 0o644)
+
+
+def _refuse_to_hide_data(host: Host, path: str) -> None:
+    """A volume that was on disk and is now wanted in memory would be covered with all that is in it."""
+    if host.look(path) is None or host.mount_at(path) is not None:
+        return
+    names = host.names_in(path)
+    if names:
+        raise Refused(
+            "cannot set up a volume in memory",
+            why=f"{path} holds data on disk ({names[0]!r}), which a memory file system would hide",
+            next_step="Give the volume its old medium or another name, or save the data and remove it",
+        )
 
 
 def _is_ready(host: Host, wanted: Directory, mark: str) -> bool:
