@@ -8,6 +8,7 @@ from typing import TypeVar
 import pytest
 
 from mooring.host.interface import FileKind, Host, NewFile, Ownership, Risk
+from mooring.testing.conformance.host_devices import EXT4, MEBIBYTE
 from mooring.testing.memory_host import MemoryHost
 
 T = TypeVar("T")
@@ -44,19 +45,29 @@ def calls_of(host: MemoryHost) -> list[Callable[[], object]]:
         lambda: host.remove_file("/a/file"),
         lambda: host.remove_directory("/b"),
         lambda: host.remove_tree("/a"),
+        lambda: host.make_file_system("/disk", "ext4"),
+        lambda: host.mount_device("/formatted", "/a", "ext4"),
+        lambda: host.grow_file_system("/formatted", "/n", "ext4"),
+        lambda: host.attach_loop("/a/file"),
+        lambda: host.detach_loop("/dev/loop0"),
     ]
 
 
 def prepared() -> MemoryHost:
     host = MemoryHost()
-    for path in ("/a", "/b", "/m"):
+    for path in ("/a", "/b", "/m", "/n"):
         host.make_directory(path, 0o755)
     host.write_files("/a", [NewFile(path="file", data=b"x", mode=0o644)])
     host.mount_tmpfs("/m")
+    host.make_device("/disk", MEBIBYTE)
+    host.make_device("/formatted", MEBIBYTE, holds=EXT4)
+    host.resize_device("/formatted", 2 * MEBIBYTE)
+    host.mount_device("/formatted", "/n", "ext4")
+    host.attach_loop("/disk")
     return host
 
 
-@pytest.mark.parametrize("number", range(15))
+@pytest.mark.parametrize("number", range(20))
 def test_a_kill_before_a_call_means_that_it_did_not_happen(number: int) -> None:
     host = prepared()
     before = host.snapshot()
@@ -66,7 +77,7 @@ def test_a_kill_before_a_call_means_that_it_did_not_happen(number: int) -> None:
     assert host.snapshot() == before
 
 
-@pytest.mark.parametrize("number", range(15))
+@pytest.mark.parametrize("number", range(20))
 def test_a_kill_after_a_call_means_that_it_did_happen(number: int) -> None:
     undisturbed = prepared()
     calls_of(undisturbed)[number]()
@@ -194,7 +205,17 @@ def test_a_snapshot_can_be_read() -> None:
         "/a/file": "file 0644 0:0 b'x'",
         "/a/link": "link 0777 0:0 -> file",
     }
-    assert host.snapshot().mounts == ("/ ext4 / rw,relatime", "/m tmpfs / rw,relatime,noswap")
+    snapshot = host.snapshot()
+    assert snapshot.mounts == (
+        "/ ext4 / rw,relatime",
+        "/m tmpfs / rw,relatime,noswap",
+        "/n ext4 / rw,relatime",
+    )
+    assert snapshot.devices == (
+        "/disk 259:1 rw 1048576 nothing",
+        "/formatted 259:2 rw 2097152 a file system ext4 1048576",
+        "/dev/loop0 7:0 rw 1048576 nothing <- /disk",
+    )
 
 
 @pytest.mark.parametrize("kind", [FileKind.SOCKET, FileKind.BLOCK_DEVICE, FileKind.CHARACTER_DEVICE, FileKind.FIFO])

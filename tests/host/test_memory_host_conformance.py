@@ -6,12 +6,20 @@ import pytest
 
 from mooring.host.interface import Host
 from mooring.testing.conformance.host import HostConformance
+from mooring.testing.conformance.host_block_volumes import HostBlockVolumesConformance
+from mooring.testing.conformance.host_devices import HostDevicesConformance
 from mooring.testing.conformance.host_mounts import HostMountsConformance
 from mooring.testing.conformance.host_trees import HostTreesConformance
 from mooring.testing.memory_host import MemoryHost
 
 
-class TestMemoryHost(HostConformance, HostTreesConformance, HostMountsConformance):
+class TestMemoryHost(
+    HostConformance,
+    HostTreesConformance,
+    HostMountsConformance,
+    HostDevicesConformance,
+    HostBlockVolumesConformance,
+):
     @pytest.fixture
     def host(self) -> Host:
         return MemoryHost()

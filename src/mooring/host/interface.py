@@ -63,6 +63,52 @@ class MountFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFacts:
+    """What the kernel tells of a block or character device; a character device has no size."""
+
+    kind: FileKind
+    major: int
+    minor: int
+    size: int = 0  # in bytes
+    read_only: bool = False
+
+
+class Content(enum.Enum):
+    """What a block device holds. Only a device that holds NOTHING may ever be formatted."""
+
+    NOTHING = "nothing"
+    FILE_SYSTEM = "a file system"
+    PARTITIONS = "partitions"
+    UNKNOWN = "unknown data"  # no file system (a member of a volume group, an encrypted disk), or several at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What was found on a block device; `type` names the file system, the partition table or the other data."""
+
+    content: Content
+    type: str = ""
+
+
+class Check(enum.Enum):
+    """How a check of a file system ended."""
+
+    CLEAN = "clean"
+    CORRECTED = "errors were corrected"
+    UNCORRECTED = "errors are left"
+    INCOMPLETE = "not completed"  # the program was stopped, could not work on the device or does not know its type
+    NO_PROGRAM = "no program"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """How a check of a file system ended, and the last things the program said."""
+
+    check: Check
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
     """A file to be written below a directory; `path` is relative and may contain sub-directories."""
 
@@ -181,6 +227,60 @@ class Host(Protocol):
 
     def unmount(self, path: str) -> None:
         """Unmount the topmost mount at path. OSError EINVAL when it is no mount point, EBUSY when in use."""
+        ...
+
+    # -- devices -------------------------------------------------------------------------------------------------
+    # A device may be dead, and programs take their time: everything here is HANGING, except `loop_of` and `device`
+    # of a device that is known to answer. Programs that fail raise `programs.ProgramFailed`, missing ones
+    # `programs.ProgramMissing`; what is no block device is OSError ENOTBLK.
+    def device(self, path: str) -> DeviceFacts | None:
+        """The facts of the device a path leads to; None when nothing is there or it is no device."""
+        ...
+
+    def is_device_open(self, path: str) -> bool:
+        """Whether a block device is mounted or claimed by another user that wants it for itself alone.
+
+        What is no block device is not open: opening a character device may have effects.
+        """
+        ...
+
+    def signature(self, device: str) -> Signature:
+        """What a block device holds. OSError when it cannot be read: that is never NOTHING."""
+        ...
+
+    def make_file_system(self, device: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        """mkfs of a device that holds NOTHING: OSError EEXIST when it holds anything, EBUSY when it is open."""
+        ...
+
+    def check_file_system(self, device: str) -> CheckReport:
+        """fsck -a: check a file system that is not mounted, and correct what can be without asking."""
+        ...
+
+    def grow_file_system(self, device: str, path: str, fs_type: str) -> None:
+        """Let the file system of a device, mounted at path, fill the device; nothing happens when it does.
+
+        OSError EOPNOTSUPP for types that do not grow, PermissionError when the process lacks a capability.
+        """
+        ...
+
+    def mount_device(self, device: str, path: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        """Mount the file system of a block device on a directory, with the options of mount(8).
+
+        Errors are those of mount(2), with what the kernel says about it: ENODEV for an unknown type, EINVAL for
+        another type or a wrong option, EACCES for a read-only device without the option `ro`.
+        """
+        ...
+
+    def attach_loop(self, file: str, *, read_only: bool = False) -> str:
+        """Attach a free loop device to a file or block device, and return its path. Not idempotent: see `loop_of`."""
+        ...
+
+    def loop_of(self, file: str) -> str | None:
+        """The loop device attached to the file at this path, even when that was deleted; the lowest of several."""
+        ...
+
+    def detach_loop(self, device: str) -> None:
+        """Detach a loop device from its file. OSError EBUSY when it is mounted or open, ENXIO when it has no file."""
         ...
 
     # -- removing ------------------------------------------------------------------------------------------------

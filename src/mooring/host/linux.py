@@ -11,11 +11,22 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from mooring.host import device_mounts, devices, file_system_tools, loop_devices, removal, signatures
 from mooring.host import features as kernel
 from mooring.host import ownership as ownership_walk
-from mooring.host import removal
 from mooring.host.features import KernelFeatures
-from mooring.host.interface import FileFacts, FileKind, MountFacts, NewFile, Ownership, OwnershipReport, Risk
+from mooring.host.interface import (
+    CheckReport,
+    DeviceFacts,
+    FileFacts,
+    FileKind,
+    MountFacts,
+    NewFile,
+    Ownership,
+    OwnershipReport,
+    Risk,
+    Signature,
+)
 from mooring.host.mounts import Mounts
 from mooring.host.paths import checked_relative
 from mooring.host.threads import Threads
@@ -153,6 +164,37 @@ class LinuxHost:
 
     def unmount(self, path: str) -> None:
         self._mounts.unmount(path)
+
+    # -- devices -------------------------------------------------------------------------------------------------
+    def device(self, path: str) -> DeviceFacts | None:
+        return devices.facts(path)
+
+    def is_device_open(self, path: str) -> bool:
+        return devices.is_open(path)
+
+    def signature(self, device: str) -> Signature:
+        return signatures.signature(device)
+
+    def make_file_system(self, device: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        file_system_tools.make_file_system(device, fs_type, options)
+
+    def check_file_system(self, device: str) -> CheckReport:
+        return file_system_tools.check_file_system(device)
+
+    def grow_file_system(self, device: str, path: str, fs_type: str) -> None:
+        file_system_tools.grow_file_system(device, path, fs_type)
+
+    def mount_device(self, device: str, path: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        device_mounts.mount_device(device, path, fs_type, options, self.features)
+
+    def attach_loop(self, file: str, *, read_only: bool = False) -> str:
+        return loop_devices.attach(file, read_only)
+
+    def loop_of(self, file: str) -> str | None:
+        return loop_devices.of(file)
+
+    def detach_loop(self, device: str) -> None:
+        loop_devices.detach(device)
 
     # -- removing ------------------------------------------------------------------------------------------------
     def remove_file(self, path: str) -> None:

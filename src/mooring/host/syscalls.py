@@ -43,7 +43,10 @@ OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 MOVE_MOUNT_F_EMPTY_PATH = 0x4
 MOUNT_ATTR_RDONLY = 0x1
 FSOPEN_CLOEXEC = 0x1
+FSMOUNT_CLOEXEC = 0x1
 FSCONFIG_SET_FLAG = 0
+FSCONFIG_SET_STRING = 1
+FSCONFIG_CMD_CREATE = 6
 LISTMOUNT_ROOT = 0xFFFF_FFFF_FFFF_FFFF
 
 # The generic numbers (424 and up) are the same on every architecture; only statx is older than that rule.
@@ -72,6 +75,7 @@ _open_tree = _prototype(428, _int, _text, _unsigned)
 _move_mount = _prototype(429, _int, _text, _int, _text, _unsigned)
 _fsopen = _prototype(430, _text, _unsigned)
 _fsconfig = _prototype(431, _int, _unsigned, _text, _text, _int)
+_fsmount = _prototype(432, _int, _unsigned, _unsigned)
 _mount_setattr = _prototype(442, _int, _text, _unsigned, _text, _size)
 _fchmodat2 = _prototype(452, _int, _text, _unsigned, _int)
 _statmount = _prototype(457, _text, _pointer, _size, _unsigned)
@@ -188,6 +192,26 @@ def fsconfig_flag(descriptor: int, name: str) -> None:
     """Set an option without a value on a file system that is being configured."""
     if _fsconfig(descriptor, FSCONFIG_SET_FLAG, name.encode(), None, 0) != 0:
         raise _failed(name)
+
+
+def fsconfig_string(descriptor: int, name: str, value: str) -> None:
+    """Set an option with a value on a file system that is being configured."""
+    if _fsconfig(descriptor, FSCONFIG_SET_STRING, name.encode(), value.encode(*_FS), 0) != 0:
+        raise _failed(name)
+
+
+def fsconfig_create(descriptor: int) -> None:
+    """Make the file system ready to be mounted: what is wrong with its device shows here."""
+    if _fsconfig(descriptor, FSCONFIG_CMD_CREATE, None, None, 0) != 0:
+        raise _failed("")
+
+
+def fsmount(descriptor: int, attributes: int) -> int:
+    """Return a descriptor of a mount, nowhere yet, of a file system that was made ready."""
+    mounted = _fsmount(descriptor, FSMOUNT_CLOEXEC, attributes)
+    if mounted < 0:
+        raise _failed("")
+    return mounted
 
 
 def fchmodat2(dir_fd: int, name: str, mode: int) -> None:

@@ -1,4 +1,4 @@
-"""A whole machine in memory: files, links, tmpfs and bind mounts, with the errors Linux would give.
+"""A whole machine in memory: files, links, mounts, disks and loop devices, with the errors Linux would give.
 
 It passes the same conformance suite as `LinuxHost`. It has no clock and no chance of its own, can be killed before,
 after and in the middle of every call (`before_call`, `after_call`, `between_steps`), filled up, and rebooted.
@@ -11,7 +11,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from mooring.host.interface import FileFacts, FileKind, MountFacts, NewFile, Ownership, OwnershipReport, Risk
+from mooring.host.interface import (
+    CheckReport,
+    DeviceFacts,
+    FileFacts,
+    FileKind,
+    MountFacts,
+    NewFile,
+    Ownership,
+    OwnershipReport,
+    Risk,
+    Signature,
+)
+from mooring.host.programs import ProgramResult
+from mooring.testing.memory_devices import MemoryDevices
 from mooring.testing.memory_files import UMASK, MemoryFiles
 from mooring.testing.memory_mounts import MemoryMounts
 from mooring.testing.memory_tree import described, facts_of, failure, resolve, topmost
@@ -28,10 +41,11 @@ class Scheduler(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything visible on a machine, by path, and its mounts in order. Ids, inodes and times are left out."""
+    """Everything visible on a machine, by path, and its mounts and devices in order, without ids, inodes and times."""
 
     entries: Mapping[str, str]
     mounts: tuple[str, ...]
+    devices: tuple[str, ...] = ()
 
 
 def _midnight() -> float:
@@ -44,6 +58,7 @@ class MemoryHost:
     `before_call(method, path)` runs before each mutating call: what it raises means that the call did not happen.
     `after_call` runs after it: what it raises hits a caller whose call did happen. `between_steps` runs after each
     part of a call that has several (a file of `write_files`, an entry of `remove_tree` or `set_ownership`).
+    `program_result(arguments)` decides how an external program ends, and may raise; None means that it works.
     """
 
     def __init__(
@@ -54,9 +69,12 @@ class MemoryHost:
         self.after_call: Hook | None = None
         self.between_steps: Hook | None = None
         self.scheduler: Scheduler | None = None
+        self.program_result: Callable[[Sequence[str]], ProgramResult | None] | None = None
+        self.programs_run: list[tuple[str, ...]] = []
         self._files = MemoryFiles(now, uid, gid, self._between)
         self._mounts = MemoryMounts(self._files.new_directory, noswap=noswap)
         self._root = self._files.root = self._mounts.root
+        self._devices = MemoryDevices(self._files, self._mounts, self._run_program)
 
     # -- looking -------------------------------------------------------------------------------------------------
     def look(self, path: str) -> FileFacts | None:
@@ -133,7 +151,10 @@ class MemoryHost:
 
     def make_special_file(self, path: str, kind: FileKind, mode: int = 0o644) -> None:
         """Put a socket, fifo or device there, for whoever has to tell them apart."""
-        self._files.make(path, kind, mode)
+        if kind in (FileKind.BLOCK_DEVICE, FileKind.CHARACTER_DEVICE):
+            self._devices.make(path, kind, mode, size=0)
+        else:
+            self._files.make(path, kind, mode)
 
     def rename(self, old: str, new: str) -> None:
         self._before("rename", old)
@@ -172,6 +193,51 @@ class MemoryHost:
         self._mounts.unmount(path)
         self._after("unmount", path)
 
+    # -- devices -------------------------------------------------------------------------------------------------
+    def device(self, path: str) -> DeviceFacts | None:
+        return self._devices.facts(path)
+
+    def is_device_open(self, path: str) -> bool:
+        return self._devices.is_open(path)
+
+    def signature(self, device: str) -> Signature:
+        return self._devices.signature(device)
+
+    def make_file_system(self, device: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        self._before("make_file_system", device)
+        self._devices.make_file_system(device, fs_type, options)
+        self._after("make_file_system", device)
+
+    def check_file_system(self, device: str) -> CheckReport:
+        self._before("check_file_system", device)
+        report = self._devices.check_file_system(device)
+        self._after("check_file_system", device)
+        return report
+
+    def grow_file_system(self, device: str, path: str, fs_type: str) -> None:
+        self._before("grow_file_system", device)
+        self._devices.grow_file_system(device, path, fs_type)
+        self._after("grow_file_system", device)
+
+    def mount_device(self, device: str, path: str, fs_type: str, options: Sequence[str] = ()) -> None:
+        self._before("mount_device", path)
+        self._devices.mount(device, path, fs_type, options)
+        self._after("mount_device", path)
+
+    def attach_loop(self, file: str, *, read_only: bool = False) -> str:
+        self._before("attach_loop", file)
+        device = self._devices.attach_loop(file, read_only)
+        self._after("attach_loop", file)
+        return device
+
+    def loop_of(self, file: str) -> str | None:
+        return self._devices.loop_of(file)
+
+    def detach_loop(self, device: str) -> None:
+        self._before("detach_loop", device)
+        self._devices.detach_loop(device)
+        self._after("detach_loop", device)
+
     # -- removing ------------------------------------------------------------------------------------------------
     def remove_file(self, path: str) -> None:
         self._before("remove_file", path)
@@ -203,12 +269,35 @@ class MemoryHost:
         """Undo one `hold`."""
         resolve(self._root, path)[0].holds -= 1
 
+    def make_device(self, path: str, size: int, *, read_only: bool = False, holds: Signature | None = None) -> None:
+        """Put a block device there that keeps what is written to it when the machine starts again.
+
+        A file system is made on it; of other things that it `holds` only the signature is known.
+        """
+        device = self._devices.make(path, FileKind.BLOCK_DEVICE, 0o660, size)
+        if holds is not None:
+            self._devices.fill(path, holds)
+        device.read_only = read_only
+
+    def resize_device(self, path: str, size: int) -> None:
+        """Let a block device have another size, as a disk of a cloud may; its file system stays as it is."""
+        self._devices.resize(path, size)
+
+    def claim_device(self, path: str) -> None:
+        """Keep a block device open for somebody else alone, as a running mkfs or a volume group does."""
+        self._devices.block(path).claims += 1
+
+    def release_device(self, path: str) -> None:
+        """Undo one `claim_device`."""
+        self._devices.block(path).claims -= 1
+
     def limit_disk(self, size: int | None) -> None:
         """Let the disk hold so many bytes and no more; None takes the limit away."""
         self._root.file_system.limit = size
 
     def reboot(self) -> None:
-        """Lose all mounts and what was in memory; files on the disk stay."""
+        """Lose all mounts, loop devices and what was in memory; files on the disk stay, and what other disks hold."""
+        self._devices.forget_all()
         self._mounts.forget_all()
 
     def snapshot(self, path: str = "/") -> Snapshot:
@@ -226,9 +315,15 @@ class MemoryHost:
             for facts in self._mounts.facts()
             if f"{facts.path}/".startswith(f"{prefix}/")
         )
-        return Snapshot(entries=dict(sorted(entries.items())), mounts=tuple(lines))
+        devices = tuple(self._devices.descriptions(prefix))
+        return Snapshot(entries=dict(sorted(entries.items())), mounts=tuple(lines), devices=devices)
 
     # -- inside --------------------------------------------------------------------------------------------------
+    def _run_program(self, arguments: Sequence[str]) -> ProgramResult:
+        self.programs_run.append(tuple(arguments))
+        result = None if self.program_result is None else self.program_result(arguments)
+        return ProgramResult(status=0) if result is None else result
+
     def _before(self, method: str, path: str) -> None:
         if self.before_call is not None:
             self.before_call(method, path)

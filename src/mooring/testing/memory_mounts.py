@@ -19,6 +19,7 @@ from mooring.testing.memory_tree import (
 )
 
 _DISK_DEVICE = 0x801  # 8:1, what the first partition of the first disk has
+_FLAGS = ("nosuid", "nodev", "noexec", "noatime", "nodiratime")  # in the kernel's order
 
 
 class MemoryMounts:
@@ -72,6 +73,17 @@ class MemoryMounts:
         kept = [option for option in tmpfs.options.split(",") if not option.startswith("size=")]
         tmpfs.options = ",".join([_size_option(size), *kept] if size else kept)
 
+    def mount_device(self, path: str, file_system: FileSystem, *, read_only: bool, flags: tuple[str, ...]) -> None:
+        parent, point = resolve(self.root, path, follow=False)
+        if point.kind is not FileKind.DIRECTORY:
+            raise failure(errno.ENOTDIR, path)
+        mount = self._attach(parent, point, file_system, file_system.root, read_only=read_only)
+        mount.flags = flags
+
+    def shows(self, file_system: FileSystem) -> bool:
+        """Whether a file system is mounted anywhere."""
+        return any(mount.file_system is file_system for mount in self._mounts.values())
+
     def bind(self, source: str, target: str, read_only: bool, recursive: bool) -> None:
         seen, root = resolve(self.root, source)
         parent, point = resolve(self.root, target)
@@ -79,6 +91,7 @@ class MemoryMounts:
             raise failure(errno.ENOTDIR, target)
         below = [mount for mount in self._mounts.values() if recursive and mount.parent is seen]
         top = self._attach(parent, point, seen.file_system, root, read_only=read_only or seen.read_only)
+        top.flags = seen.flags
         for mount in below:
             if mount is not top and _is_below(mount.point, root):
                 self._clone(mount, top, read_only)
@@ -118,13 +131,17 @@ class MemoryMounts:
             children = [child for child in self._mounts.values() if child.parent is mount]
             where, point = topmost(onto, mount.point)
             copy = self._attach(where, point, mount.file_system, mount.root, read_only=read_only or mount.read_only)
+            copy.flags = mount.flags
             pending.extend((child, copy) for child in reversed(children))
 
 
 def _facts_of(mount: Mount) -> MountFacts:
     file_system = mount.file_system
-    access = ("ro", "relatime", "rw") if mount.read_only else ("rw", "relatime")
-    options = tuple(file_system.options.split(",")) if file_system.options else ()
+    options = ["ro" if mount.read_only else "rw", *(flag for flag in _FLAGS if flag in mount.flags)]
+    options += [] if {"noatime", "strictatime"} & set(mount.flags) else ["relatime"]
+    options += ["nosymfollow"] if "nosymfollow" in mount.flags else []
+    options.append("ro" if file_system.read_only else "rw")
+    options += file_system.options.split(",") if file_system.options else []
     return MountFacts(
         id=mount.id,
         parent_id=0 if mount.parent is None else mount.parent.id,
@@ -133,7 +150,7 @@ def _facts_of(mount: Mount) -> MountFacts:
         device=file_system.device,
         fs_type=file_system.type,
         source=file_system.source,
-        options=access + options,
+        options=tuple(dict.fromkeys(options)),
     )
 
 

@@ -49,7 +49,7 @@ class Node:
 class FileSystem:
     """A disk or a tmpfs. `limit` is its size in bytes; None means that it never fills up."""
 
-    __slots__ = ("device", "limit", "options", "root", "source", "type", "used")
+    __slots__ = ("device", "limit", "options", "read_only", "root", "source", "type", "used")
 
     def __init__(self, fs_type: str, source: str, device: int, root: Node, limit: int | None, options: str) -> None:
         self.type = fs_type
@@ -58,6 +58,7 @@ class FileSystem:
         self.root = root
         self.limit = limit
         self.options = options
+        self.read_only = False
         self.used = 0
 
     def take(self, size: int, path: str) -> None:
@@ -74,7 +75,7 @@ class FileSystem:
 class Mount:
     """A file system, or a part of it, seen at a place of another mount."""
 
-    __slots__ = ("children", "file_system", "holds", "id", "parent", "point", "read_only", "root")
+    __slots__ = ("children", "file_system", "flags", "holds", "id", "parent", "point", "read_only", "root")
 
     def __init__(
         self, number: int, parent: Mount | None, point: Node, file_system: FileSystem, root: Node, read_only: bool
@@ -85,6 +86,7 @@ class Mount:
         self.file_system = file_system
         self.root = root
         self.read_only = read_only
+        self.flags: tuple[str, ...] = ()  # other than ro, in any order
         self.children = 0
         self.holds = 0
 
