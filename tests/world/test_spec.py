@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mooring.kube.objects.meta import ObjectMeta
+from mooring.kube.objects.meta import ObjectMeta, ObjectReference
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
 from mooring.kube.objects.volumes import Volume
 from mooring.world.spec import GID_ANNOTATION, MOUNT_OPTIONS_ANNOTATION, VolumeSpec
@@ -68,3 +68,13 @@ def test_mount_options_of_the_annotation_win_over_those_of_the_spec() -> None:
 def test_mount_options_come_from_the_spec_when_there_is_no_annotation() -> None:
     assert from_volume(options=("soft",)).mount_options == ("soft",)
     assert INLINE.mount_options == ()
+
+
+def test_the_claim_behind_a_volume_is_the_one_it_is_bound_to() -> None:
+    bound = PersistentVolume(
+        metadata=ObjectMeta(name="pv1"),
+        spec=PersistentVolumeSpec(claim_ref=ObjectReference(namespace="shop", name="data")),
+    )
+    assert VolumeSpec(persistent_volume=bound).claim == "shop/data"
+    assert VolumeSpec(persistent_volume=PersistentVolume(metadata=ObjectMeta(name="pv1"))).claim == ""
+    assert INLINE.claim == ""

@@ -7,13 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mooring.controllers.claims_controller import ClaimsController
 from mooring.daemon.building import build_manager
 from mooring.daemon.node_facts import node_facts, node_name
+from mooring.engine.pending import Backoff
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.local_store import LocalStore, utc_now
 from mooring.kube.objects.kinds import POD
+from mooring.manager.node_affinity import matches_node
 from mooring.manager.pods import KnownPods
 from mooring.manager.volume_manager import VolumeManager
 from mooring.observe.events import EventRecorder
@@ -23,7 +26,9 @@ from mooring.observe.status import NodeView, Status
 from mooring.settings import Settings
 from mooring.sources.informed import InformedObjects, InformedPods
 from mooring.sources.manifest_directory import ManifestDirectory
+from mooring.world.changes import Change, Finished
 from mooring.world.findings import Finding
+from mooring.world.operations import Detach, Unmount, Unstage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,7 @@ class Instance:
     factory: SharedInformerFactory
     manifests: ManifestDirectory
     pods: InformedPods
+    claims: ClaimsController
     manager: VolumeManager
     states: KnownPods
     events: EventRecorder
@@ -52,6 +58,7 @@ class Instance:
             tasks.create_task(self.events.run(), name="events")
             await self.manifests.heard.wait()
             self.factory.start(tasks)
+            tasks.create_task(self.claims.run(), name="claims")
             await self.pods.run()
             self.manager.sources_heard()
 
@@ -75,6 +82,17 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     for listener in (history.listen, metrics.listen, events.listen):
         manager.subscribe(listener)
     source = ManifestDirectory(manifests, store, node_name=name)
+    claims = ClaimsController(
+        store,
+        factory,
+        is_held=manager.holds_claim,
+        fits_node=lambda volume: matches_node(volume, facts().labels),
+        now=utc_now,
+        tell=events.claim_changed,
+        backoff=Backoff(initial=settings.backoff_initial, maximum=settings.backoff_maximum),
+        resync_interval=settings.resync_interval,
+    )
+    manager.subscribe(lambda change: _tell_claims(claims, change))
     return Instance(
         settings=settings,
         paths=paths,
@@ -82,6 +100,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         factory=factory,
         manifests=source,
         pods=InformedPods(factory, objects, manager, name),
+        claims=claims,
         manager=manager,
         states=manager.states,
         events=events,
@@ -90,6 +109,12 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         metrics=metrics,
         status=Status(_view(manager, source, history)),
     )
+
+
+def _tell_claims(claims: ClaimsController, change: Change) -> None:
+    """A claim that was deleted while it was used may go once its volume has left this node."""
+    if isinstance(change, Finished) and isinstance(change.operation, Unmount | Unstage | Detach) and change.claim:
+        claims.volume_left(change.claim)
 
 
 def _view(manager: VolumeManager, source: ManifestDirectory, history: History) -> NodeView:

@@ -67,8 +67,13 @@ def _usable_claim(pod: Pod, volume: Volume, name: str, claims: Claims) -> Persis
     if claim.metadata.deletion_timestamp is not None and PROTECTION not in claim.metadata.finalizers:
         raise NotYet(what, why="PVC is being deleted")
     if claim.status.phase != "Bound":
+        told = claim.status.conditions[0].message if claim.status.conditions else ""
         phase = claim.status.phase or "not set"
-        raise NotYet(what, why="PVC is not bound", next_step=f"Its phase is {phase}: a PersistentVolume must fit it")
+        raise NotYet(
+            what,
+            why=f"PVC is not bound: {told}" if told else "PVC is not bound",
+            next_step=f"Its phase is {phase}: a PersistentVolume must fit it",
+        )
     if not claim.spec.volume_name:
         raise NotYet(what, why="PVC has empty pvc.Spec.VolumeName")
     if volume.ephemeral is not None and not _is_controlled_by(claim, pod):

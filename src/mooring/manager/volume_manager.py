@@ -13,6 +13,7 @@ from mooring.errors import Refused
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.manager.claims import Claims
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.operations.context import OperationContext
@@ -295,6 +296,10 @@ class VolumeManager:
     def volume_is_attached(self, name: VolumeName) -> bool:
         volume = self.actual.volumes.get(name)
         return volume is not None and not volume.is_vacant
+
+    def holds_claim(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether something of a claim's volume is or may be on this node."""
+        return any(not held.is_vacant and held.spec.claim == claim.key for held in self.actual.volumes.values())
 
     def mark_volumes_as_reported_in_use(self, names: Iterable[VolumeName]) -> None:
         self.desired.mark_reported_in_use(names)

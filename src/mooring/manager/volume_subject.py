@@ -254,4 +254,5 @@ class VolumeSubject:
             pod=begun.mount.pod if begun.mount is not None else (self._pods.get(pod) if pod is not None else None),
             refreshed=isinstance(operation, Mount) and operation.refresh,
             requested_at=begun.mount.requested_at if begun.mount is not None else None,
+            claim=held.spec.claim if held is not None else "",
         )

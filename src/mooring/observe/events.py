@@ -12,23 +12,27 @@ from typing import assert_never
 
 from mooring.kube.api import Api, ApiError, NotFound
 from mooring.kube.objects.kinds import EVENT
-from mooring.kube.objects.meta import ObjectMeta, ObjectReference
+from mooring.kube.objects.meta import KubernetesObject, ObjectMeta, ObjectReference
 from mooring.kube.objects.node import Event, EventSource
 from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.world.changes import Change, Finished, ProblemArose, Reconstructed, Started
 from mooring.world.operations import Mount, Stage
 
 log = logging.getLogger(__name__)
 
 COMPONENT = "mooring"
+_PATIENT = frozenset({"WaitForFirstConsumer", "FailedBinding"})
+"""Reasons that only say what a claim waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """One thing said about a pod; said again, it is counted, not repeated."""
+    """One thing said about an object; said again, it is counted, not repeated."""
 
+    kind: str
     namespace: str
-    pod: str
+    object: str
     uid: str
     type: str
     reason: str
@@ -37,12 +41,16 @@ class _Said:
     @property
     def name(self) -> str:
         text = "\0".join((self.uid, self.type, self.reason, self.message))
-        return f"{self.pod[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return f"{self.object[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _said(obj: KubernetesObject, type_: str, reason: str, message: str) -> _Said:
+    meta = obj.metadata
+    return _Said(obj.kind, meta.namespace, meta.name, meta.uid, type_, reason, message)
 
 
 def _warning(pod: Pod, reason: str, message: str) -> _Said:
-    meta = pod.metadata
-    return _Said(meta.namespace, meta.name, meta.uid, "Warning", reason, message)
+    return _said(pod, "Warning", reason, message)
 
 
 class EventRecorder:
@@ -67,6 +75,11 @@ class EventRecorder:
                 pass
             case _:
                 assert_never(change)
+
+    def claim_changed(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
+        """Tell why a claim is not bound."""
+        waits = reason in _PATIENT
+        self._say(_said(claim, "Normal" if waits else "Warning", reason, message))
 
     def _finished(self, change: Finished) -> None:
         outcome = change.outcome
@@ -108,7 +121,7 @@ class EventRecorder:
         return Event(
             metadata=ObjectMeta(name=said.name, namespace=said.namespace),
             involved_object=ObjectReference(
-                api_version="v1", kind="Pod", name=said.pod, namespace=said.namespace, uid=said.uid
+                api_version="v1", kind=said.kind, name=said.object, namespace=said.namespace, uid=said.uid
             ),
             type=said.type,
             reason=said.reason,

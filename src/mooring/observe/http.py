@@ -134,7 +134,9 @@ class HttpApi:
                 "phase": claim.status.phase or "Pending",
                 "volume": claim.spec.volume_name or None,
                 "class": claim.spec.storage_class_name,
-                "access_modes": list(claim.spec.access_modes),
+                "access_modes": list(claim.status.access_modes or claim.spec.access_modes),
+                "capacity": claim.status.capacity.get("storage"),
+                "reason": claim.status.conditions[0].message if claim.status.conditions else None,
             }
             for claim in found
         ]

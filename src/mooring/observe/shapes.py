@@ -32,7 +32,9 @@ SHAPES: dict[str, dict[str, str]] = {
         "phase": "Pending, Bound or Lost",
         "volume": "the PersistentVolume it is bound to, or null",
         "class": "its StorageClass, or null",
-        "access_modes": "as written",
+        "access_modes": "of its volume once it is bound, else as written",
+        "capacity": "of its volume once it is bound, else null",
+        "reason": "why it is not bound; null when it is",
     },
     "operation (`get operations`)": {
         "operation": "the kubelet's name of it, such as `volume_mount`",

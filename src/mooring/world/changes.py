@@ -32,6 +32,7 @@ class Finished:
     pod: Pod | None = None  # where the pod is known
     refreshed: bool = False
     requested_at: float | None = None  # when the pod first asked for the volume
+    claim: str = ""  # `namespace/name` of the claim behind it, if there is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,12 @@ class VolumeSpec:
         return volume is not None and tuple(volume.spec.access_modes) == ("ReadWriteOncePod",)
 
     @property
+    def claim(self) -> str:
+        """The claim the PersistentVolume is bound to, as `namespace/name`, or nothing."""
+        reference = self.persistent_volume.spec.claim_ref if self.persistent_volume is not None else None
+        return f"{reference.namespace}/{reference.name}" if reference is not None else ""
+
+    @property
     def gid(self) -> str:
         """The group that the PersistentVolume's annotation asks for, or nothing."""
         volume = self.persistent_volume

@@ -23,7 +23,7 @@ _VOLUME_COLUMNS = [
 _COLUMNS = {
     "pods": [("POD", "pod"), ("READY", "ready"), ("MOUNTED", "mounted"), ("VOLUMES", "volumes"), ("CAUSE", "cause")],
     "volumes": _VOLUME_COLUMNS,
-    "claims": [("CLAIM", "claim"), ("PHASE", "phase"), ("VOLUME", "volume"), ("CLASS", "class")],
+    "claims": [("CLAIM", "claim"), ("PHASE", "phase"), ("VOLUME", "volume"), ("CLASS", "class"), ("REASON", "reason")],
     "drivers": [("DRIVER", "driver"), ("SOCKET", "socket")],
     "operations": [("OPERATION", "operation"), ("POD", "pod"), ("VOLUME", "volume")],
     "events": [

@@ -1,0 +1,1 @@
+"""What a control plane does around the node: binding claims, protecting what is in use."""
