@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from mooring.kube.objects.meta import ObjectMeta, ObjectReference
-from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
-from mooring.kube.objects.volumes import Volume
+from mooring.kube.objects.storage import LocalVolumeSource, PersistentVolume, PersistentVolumeSpec
+from mooring.kube.objects.volumes import EmptyDirVolumeSource, Volume
 from mooring.world.spec import GID_ANNOTATION, MOUNT_OPTIONS_ANNOTATION, VolumeSpec
 
 INLINE = VolumeSpec(volume=Volume(name="cache"))
@@ -78,3 +78,10 @@ def test_the_claim_behind_a_volume_is_the_one_it_is_bound_to() -> None:
     assert VolumeSpec(persistent_volume=bound).claim == "shop/data"
     assert VolumeSpec(persistent_volume=PersistentVolume(metadata=ObjectMeta(name="pv1"))).claim == ""
     assert INLINE.claim == ""
+
+
+def test_the_sources_of_a_spec_are_named_as_in_a_manifest() -> None:
+    local = PersistentVolumeSpec(local=LocalVolumeSource(path="/disks/a"))
+    bound = PersistentVolume(metadata=ObjectMeta(name="pv1"), spec=local)
+    assert VolumeSpec(persistent_volume=bound).source_names == ["local"]
+    assert VolumeSpec(volume=Volume(name="v", empty_dir=EmptyDirVolumeSource())).source_names == ["emptyDir"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mooring.errors import MooringError, Refused
 from mooring.plugins.interface import PluginContext, VolumePlugin
+from mooring.plugins.removed_types import removed_type
 from mooring.world.names import PluginName
 from mooring.world.spec import VolumeSpec
 
@@ -46,6 +47,10 @@ class VolumePluginManager:
         if found:
             names = ",".join(plugin.name for plugin in found)
             raise Refused(f"cannot serve volume {spec.name!r}", why=f"multiple volume plugins matched: {names}")
+        removed = removed_type(spec)
+        if removed is not None:
+            what, instead = f"cannot serve volume {spec.name!r}", f"Use {removed.instead}"
+            raise Refused(what, why=f"no volume plugin matched: {removed.why}", next_step=instead)
         raise Refused(
             f"cannot serve volume {spec.name!r}",
             why=f"no volume plugin matched: mooring has none for {_source_of(spec)}",
@@ -60,6 +65,4 @@ class VolumePluginManager:
 
 
 def _source_of(spec: VolumeSpec) -> str:
-    if spec.volume is not None:
-        return f"the source {', '.join(spec.volume.source_names) or 'of this volume'}"
-    return f"the PersistentVolume {spec.name!r}"
+    return f"the source {', '.join(spec.source_names) or 'of this volume'}"

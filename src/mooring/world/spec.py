@@ -28,6 +28,14 @@ class VolumeSpec:
         return self.volume.name
 
     @property
+    def source_names(self) -> list[str]:
+        """The manifest names of its sources: one in a valid volume."""
+        if self.persistent_volume is not None:
+            return self.persistent_volume.spec.source_names
+        assert self.volume is not None
+        return self.volume.source_names
+
+    @property
     def is_block(self) -> bool:
         """Whether containers get a raw device instead of a directory."""
         return self.persistent_volume is not None and self.persistent_volume.spec.volume_mode == "Block"

@@ -23,6 +23,7 @@ from mooring.kube.objects.volumes import (
     ISCSIVolumeSource,
     Legacy,
     NFSVolumeSource,
+    Volume,
 )
 
 
@@ -95,6 +96,19 @@ class PersistentVolumeSpec(Value, frozen=True, kw_only=True):
     scale_io: Legacy | None = msgspec.field(name="scaleIO", default=None)
     storageos: Legacy | None = None
     vsphere_volume: Legacy | None = None
+
+    @property
+    def source_names(self) -> list[str]:
+        """The manifest names of the sources that are set (one in a valid volume)."""
+        return [name for name, field in _SOURCES.items() if getattr(self, field) is not None]
+
+
+_SOURCES = {
+    field.encode_name: field.name
+    for field in msgspec.structs.fields(PersistentVolumeSpec)
+    if field.name in {source.name for source in msgspec.structs.fields(Volume)} | {"local"}
+}
+"""Sources by their manifest names: those that a pod's volume may have as well, and `local`."""
 
 
 class PersistentVolumeStatus(Value, frozen=True, kw_only=True):
