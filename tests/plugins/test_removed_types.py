@@ -12,21 +12,14 @@ from mooring.plugins.manager import VolumePluginManager
 from mooring.world.spec import VolumeSpec
 
 SOURCES = {
-    "awsElasticBlockStore: {volumeID: vol-1}": ("1.27", "ebs.csi.aws.com"),
-    "azureDisk: {diskName: d, diskURI: u}": ("1.27", "disk.csi.azure.com"),
-    "azureFile: {secretName: s, shareName: n}": ("1.30", "file.csi.azure.com"),
     "cephfs: {monitors: [a]}": ("1.31", "cephfs.csi.ceph.com"),
-    "cinder: {volumeID: v}": ("1.26", "cinder.csi.openstack.org"),
     "flocker: {datasetName: d}": ("1.25", "your storage"),
-    "gcePersistentDisk: {pdName: d}": ("1.28", "pd.csi.storage.gke.io"),
     "glusterfs: {endpoints: e, path: p}": ("1.26", "NFS"),
     "photonPersistentDisk: {pdID: d}": ("1.15", "your storage"),
-    "portworxVolume: {volumeID: v}": ("1.36", "pxd.portworx.com"),
     "quobyte: {registry: r, volume: v}": ("1.25", "Quobyte"),
     "rbd: {monitors: [a], image: i}": ("1.31", "rbd.csi.ceph.com"),
     "scaleIO: {gateway: g, system: s, secretRef: {name: n}}": ("1.22", "csi-vxflexos.dellemc.com"),
     "storageos: {volumeName: v}": ("1.25", "csi.storageos.com"),
-    "vsphereVolume: {volumePath: p}": ("1.30", "csi.vsphere.vmware.com"),
 }
 
 POD = """

@@ -7,8 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from mooring.kube.objects.meta import ObjectMeta, ObjectReference
-from mooring.kube.objects.storage import LocalVolumeSource, PersistentVolume, PersistentVolumeSpec
-from mooring.kube.objects.volumes import EmptyDirVolumeSource, Volume
+from mooring.kube.objects.storage import (
+    CSIPersistentVolumeSource,
+    LocalVolumeSource,
+    PersistentVolume,
+    PersistentVolumeSpec,
+)
+from mooring.kube.objects.volumes import CSIVolumeSource, EmptyDirVolumeSource, Volume
 from mooring.world.spec import GID_ANNOTATION, MOUNT_OPTIONS_ANNOTATION, VolumeSpec
 
 INLINE = VolumeSpec(volume=Volume(name="cache"))
@@ -85,3 +90,13 @@ def test_the_sources_of_a_spec_are_named_as_in_a_manifest() -> None:
     bound = PersistentVolume(metadata=ObjectMeta(name="pv1"), spec=local)
     assert VolumeSpec(persistent_volume=bound).source_names == ["local"]
     assert VolumeSpec(volume=Volume(name="v", empty_dir=EmptyDirVolumeSource())).source_names == ["emptyDir"]
+
+
+def test_the_driver_of_a_csi_volume_is_told_for_both_forms() -> None:
+    csi = CSIPersistentVolumeSource(driver="disk.example", volume_handle="1")
+    bound = PersistentVolume(metadata=ObjectMeta(name="pv1"), spec=PersistentVolumeSpec(csi=csi))
+    assert VolumeSpec(persistent_volume=bound).csi_driver == "disk.example"
+    assert (
+        VolumeSpec(volume=Volume(name="v", csi=CSIVolumeSource(driver="inline.example"))).csi_driver == "inline.example"
+    )
+    assert INLINE.csi_driver == ""

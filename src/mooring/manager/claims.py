@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from mooring.csi import migration
 from mooring.errors import NotYet, Refused
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
@@ -48,14 +49,21 @@ def build_spec(pod: Pod, volume: Volume, use: VolumeUse, claims: Claims) -> Volu
     """What a pod's volume really is. Raises `NotYet` for what an event can mend, else `Refused`."""
     name = claim_name(pod, volume)
     if name is None:
-        return VolumeSpec(volume=volume)
+        return _as_csi(VolumeSpec(volume=volume), pod)
     claim = _usable_claim(pod, volume, name, claims)
     spec = VolumeSpec(
         persistent_volume=_bound_volume(pod, name, claim, claims),
         read_only=volume.persistent_volume_claim is not None and volume.persistent_volume_claim.read_only,
     )
     _check_mode(volume.name, spec, use)
-    return spec
+    return _as_csi(spec, pod)
+
+
+def _as_csi(spec: VolumeSpec, pod: Pod) -> VolumeSpec:
+    """The CSI volume that a type which Kubernetes has moved to CSI stands for; any other spec as it is."""
+    if migration.translator_of(spec) is None:
+        return spec
+    return migration.to_csi(spec, namespace=pod.metadata.namespace)
 
 
 def _usable_claim(pod: Pod, volume: Volume, name: str, claims: Claims) -> PersistentVolumeClaim:

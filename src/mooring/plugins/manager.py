@@ -65,4 +65,7 @@ class VolumePluginManager:
 
 
 def _source_of(spec: VolumeSpec) -> str:
+    driver = spec.csi_driver
+    if driver:
+        return f"the CSI driver {driver!r}: this version runs no CSI drivers"
     return f"the source {', '.join(spec.source_names) or 'of this volume'}"

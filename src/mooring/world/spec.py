@@ -36,6 +36,12 @@ class VolumeSpec:
         return self.volume.source_names
 
     @property
+    def csi_driver(self) -> str:
+        """The CSI driver that serves it, or nothing."""
+        holder = self.persistent_volume.spec if self.persistent_volume is not None else self.volume
+        return holder.csi.driver if holder is not None and holder.csi is not None else ""
+
+    @property
     def is_block(self) -> bool:
         """Whether containers get a raw device instead of a directory."""
         return self.persistent_volume is not None and self.persistent_volume.spec.volume_mode == "Block"

@@ -1,0 +1,1 @@
+"""The Container Storage Interface: volumes that drivers serve."""
