@@ -8,6 +8,7 @@ from mooring.host.interface import Host
 from mooring.host.linux import LinuxHost
 from mooring.manager.pods import PodStates
 from mooring.manager.volume_manager import VolumeManager
+from mooring.plugins.interface import Tokens
 from mooring.settings import Settings
 
 
@@ -18,11 +19,13 @@ def make_manager(
     settings: Settings | None = None,
     host: Host | None = None,
     states: PodStates | None = None,
+    tokens: Tokens | None = None,
 ) -> VolumeManager:
     """A manager over `root` whose ConfigMaps, Secrets and claims the caller keeps, say in an `ObjectTable`.
 
     Without `states` a pod's volumes live from `pod_changed` to `pod_removed`; with it, until its containers have gone.
+    Without `tokens` volumes with a service account token are refused.
     """
     chosen = settings if settings is not None else Settings(root=root)
     machine = host if host is not None else LinuxHost(deadline=chosen.host_call_timeout)
-    return build_manager(chosen, machine, objects, node_facts(chosen, lambda: None), states=states)
+    return build_manager(chosen, machine, objects, node_facts(chosen, lambda: None), states=states, tokens=tokens)

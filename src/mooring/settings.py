@@ -39,6 +39,10 @@ class Settings:
     history_length: int = _setting(64, "how many entries of history are kept per volume", least=1)
     journal_size: int = _setting(8 * 1024 * 1024, "bytes of history kept on disk before the older half is dropped")
     event_lifetime: float = _setting(3600.0, "how long an Event object stays in the local store")
+    issuer: str = _setting(
+        "", "issuer (`iss`) of the service account tokens; empty is https://mooring.local/ with the node's name"
+    )
+    usage_lifetime: float = _setting(60.0, "how long figures of how full volumes are stay good")
     allocatable_memory: int = _setting(
         0, "bytes that memory-backed volumes may take at most; 0 takes the machine's memory"
     )

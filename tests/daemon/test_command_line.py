@@ -42,7 +42,7 @@ def test_the_version_is_printed(mooring: CommandLine) -> None:
         (["nonsense"], "No such command 'nonsense'."),
         (["get"], "Missing argument"),
         (["get", "nonsense"], "'nonsense' is not one of 'claims', 'drivers', 'events', 'findings', 'operations'"),
-        (["get", "pods", "-o", "xml"], "'xml' is not one of 'table', 'json', 'yaml'"),
+        (["get", "pods", "-o", "xml"], "'xml' is not one of 'table', 'wide', 'json', 'yaml'"),
         (["explain"], "Missing argument 'POD[/VOLUME]'."),
         (["describe", "web"], "cannot describe 'web': it is not KIND/NAME. Write pod/NAME or volume/POD/NAME."),
         (["describe", "house/web"], "cannot describe 'house/web': it is not KIND/NAME."),

@@ -12,7 +12,7 @@ from mooring.kube.objects.meta import KubernetesObject, ObjectMeta
 from mooring.kube.objects.pod import ConfigMap, Container, Pod, PodSpec, Secret, VolumeMount
 from mooring.kube.objects.volumes import Volume
 from mooring.plugins.builtin import BUILTIN
-from mooring.plugins.interface import NodeFacts, Offer, PluginContext, Setup
+from mooring.plugins.interface import NodeFacts, Offer, PluginContext, Setup, Tokens
 from mooring.plugins.manager import VolumePluginManager
 from mooring.sources.object_table import ObjectTable
 from mooring.testing.memory_host import MemoryHost
@@ -28,8 +28,9 @@ GIBIBYTE = 2**30
 class PluginBench:
     """Plugins over a `MemoryHost`. Everything happens for the pod `shop/web`."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: Tokens | None = None) -> None:
         self.host = MemoryHost()
+        self.look_again_after: float | None = None  # as the last set-up said
         self.objects = ObjectTable()
         self.facts = NodeFacts(
             name="node", memory=16 * GIBIBYTE, cpu_milli=4000, ephemeral_storage=100 * GIBIBYTE, labels={}
@@ -41,6 +42,7 @@ class PluginBench:
             objects=self.objects,
             node=lambda: self.facts,
             data_directory=lambda: f"..2026_01_01_00_00_00.{next(numbers):010}",
+            tokens=tokens,
         )
         self.plugins = VolumePluginManager(factory(context) for factory in BUILTIN)
         self.host.make_directories(f"{ROOT}/pods/{UID}/volumes", 0o750)
@@ -81,6 +83,7 @@ class PluginBench:
         volume: Volume,
         *,
         pod: Pod | None = None,
+        fs_user: int | None = None,
         fs_group: int | None = None,
         refresh: bool = False,
         reconstructed: bool = False,
@@ -90,11 +93,12 @@ class PluginBench:
             pod=pod or self.pod(volume),
             uid=UID,
             spec=VolumeSpec(volume=volume),
+            fs_user=fs_user,
             fs_group=fs_group,
             refresh=refresh,
             reconstructed=reconstructed,
         )
-        run_virtual(self.offer(volume).mounter.set_up(request))
+        self.look_again_after = run_virtual(self.offer(volume).mounter.set_up(request))
         return self.path(volume)
 
     def tear_down(self, volume: Volume) -> None:

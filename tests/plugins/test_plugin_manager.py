@@ -38,6 +38,7 @@ SOURCES = {
     "kubernetes.io/downward-api": (Volume(name="v", downward_api=DownwardAPIVolumeSource()), "v"),
     "kubernetes.io/projected": (Volume(name="v", projected=ProjectedVolumeSource()), "v"),
 }
+BUILTIN = {*SOURCES, "kubernetes.io/local-volume"}
 
 
 class Named:
@@ -59,7 +60,7 @@ class Named:
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[()]:
         return ()
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
         raise NotImplementedError
 
 
@@ -79,6 +80,12 @@ def test_a_volume_can_be_torn_down_from_its_name_alone(bench: PluginBench, name:
     assert (plugin.supports(spec), spec.name) == (True, "v")
 
 
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_a_type_without_raw_devices_makes_no_sense_of_one(bench: PluginBench, name: str) -> None:
+    with pytest.raises(Refused, match="no raw block volumes"):
+        bench.plugins.find_by_name(PluginName(name)).reconstruct("v", block=True)
+
+
 def test_a_host_path_in_a_persistent_volume_is_served_too(bench: PluginBench) -> None:
     source = HostPathVolumeSource(path="/srv")
     volume = PersistentVolume(metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(host_path=source))
@@ -89,15 +96,15 @@ def test_a_host_path_in_a_persistent_volume_is_served_too(bench: PluginBench) ->
 @pytest.mark.parametrize(
     ("volume", "source"),
     [
-        (Volume(name="v", nfs=NFSVolumeSource(server="s", path="/p")), "nfs"),
-        (Volume(name="v", csi=CSIVolumeSource(driver="d")), "csi"),
+        (Volume(name="v", nfs=NFSVolumeSource(server="s", path="/p")), "the source nfs"),
+        (Volume(name="v", csi=CSIVolumeSource(driver="d")), "the CSI driver 'd'"),
     ],
     ids=["nfs", "csi"],
 )
 def test_a_source_that_nobody_serves_is_named_with_those_that_are(
     bench: PluginBench, volume: Volume, source: str
 ) -> None:
-    with pytest.raises(Refused, match=f"no volume plugin matched: mooring has none for the source {source}") as caught:
+    with pytest.raises(Refused, match=f"no volume plugin matched: mooring has none for {source}") as caught:
         bench.plugins.find_by_spec(VolumeSpec(volume=volume))
     assert "kubernetes.io/configmap, kubernetes.io/downward-api" in caught.value.next_step
 
@@ -140,7 +147,7 @@ def offer_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 def test_other_packages_add_plugins_by_an_entry_point(bench: PluginBench, monkeypatch: pytest.MonkeyPatch) -> None:
     offer_entry_point(monkeypatch, f"{__name__}:make_added_plugin")
     made = builtin.make_plugins(context_of(bench))
-    assert set(made.plugins) == {*SOURCES, "example.com/added"}
+    assert set(made.plugins) == {*BUILTIN, "example.com/added"}
     assert made.problems == []
 
 
@@ -150,7 +157,7 @@ def test_an_added_plugin_that_cannot_be_loaded_costs_the_others_nothing(
 ) -> None:
     offer_entry_point(monkeypatch, value)
     made = builtin.make_plugins(context_of(bench))
-    assert set(made.plugins) == set(SOURCES)
+    assert set(made.plugins) == BUILTIN
     assert [problem.what for problem in made.problems] == ["cannot load volume plugin 'added'"]
 
 

@@ -88,17 +88,18 @@ def test_something_that_no_event_can_mend_makes_it_a_refusal(bench: PluginBench)
     [
         (
             VolumeProjection(service_account_token=ServiceAccountTokenProjection(path="token")),
-            "cannot project a service account token ('token'): this version of mooring has nobody to issue it",
+            "cannot project a service account token ('token'): nobody issues tokens here",
         ),
         (
             VolumeProjection(cluster_trust_bundle=ClusterTrustBundleProjection(path="ca.pem")),
-            "cannot project a cluster trust bundle ('ca.pem'): this version of mooring has nobody to issue it",
+            "cannot project a cluster trust bundle ('ca.pem'): it names neither a bundle nor a signer",
         ),
         (
             VolumeProjection(pod_certificate=PodCertificateProjection(signer_name="example.com/x", key_type="ED25519")),
-            "cannot project a pod certificate ('example.com/x'): this version of mooring has nobody to issue it",
+            "cannot project a pod certificate ('example.com/x'): "
+            "that needs a Kubernetes API server, where signers answer certificate requests",
         ),
-        (VolumeProjection(), "cannot project a source: it names none of configMap, secret and downwardAPI"),
+        (VolumeProjection(), "cannot project a source: it names no source that mooring knows"),
     ],
     ids=["token", "trust bundle", "certificate", "nothing"],
 )
@@ -129,11 +130,21 @@ def test_a_refresh_with_a_missing_source_keeps_the_old_files(bench: PluginBench)
 
 
 def test_it_refers_to_every_object_it_is_made_of(bench: PluginBench) -> None:
-    volume = projected(config("c"), secret("s"), field("name", "metadata.name"))
+    volume = projected(
+        config("c"),
+        secret("s"),
+        field("name", "metadata.name"),
+        VolumeProjection(service_account_token=ServiceAccountTokenProjection(path="token")),
+        VolumeProjection(cluster_trust_bundle=ClusterTrustBundleProjection(path="a.pem", name="ca")),
+        VolumeProjection(cluster_trust_bundle=ClusterTrustBundleProjection(path="b.pem", signer_name="example.com/x")),
+    )
     spec = VolumeSpec(volume=volume)
     assert bench.plugins.find_by_spec(spec).references(spec, bench.pod(volume)) == (
         ObjectRef("ConfigMap", "shop", "c"),
         ObjectRef("Secret", "shop", "s"),
+        ObjectRef("ServiceAccount", "shop", "default"),
+        ObjectRef("ClusterTrustBundle", "", "ca"),
+        ObjectRef("ClusterTrustBundle", "", ""),
     )
 
 

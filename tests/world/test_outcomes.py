@@ -202,3 +202,15 @@ def test_a_failure_keeps_the_words_of_the_outcome() -> None:
 
 def test_only_done_is_success() -> None:
     assert [Outcome(result=result).succeeded for result in Result] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("operation", [Attach(V), Stage(V), Mount(V, POD)])
+def test_what_was_set_up_from_a_spec_is_of_that_spec(operation: Attach | Stage | Mount) -> None:
+    assert apply_outcome(EMPTY, operation, replace(DONE, spec=NEWER)).spec == NEWER
+    assert apply_outcome(EMPTY, operation, replace(UNKNOWN, spec=NEWER)).spec == SPEC
+
+
+def test_a_stage_set_up_again_is_no_longer_one_found_on_disk() -> None:
+    found = replace(EMPTY, stage=Presence.UNCERTAIN, stage_reconstructed=True)
+    assert not apply_outcome(found, Stage(V), DONE).stage_reconstructed
+    assert apply_outcome(found, Stage(V), REFUSED).stage_reconstructed

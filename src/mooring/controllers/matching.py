@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from mooring.kube.api import Invalid
 from mooring.kube.objects.meta import LabelSelector
 from mooring.kube.objects.pod import Quantities
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.quantity import ZERO, Quantity, parse_quantity
+from mooring.kube.selectors import select_labels
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 FILESYSTEM = "Filesystem"
@@ -88,28 +90,13 @@ def mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> str | No
 
 
 def selector_matches(selector: LabelSelector | None, volume: PersistentVolume) -> bool:
-    """Whether a claim's selector admits a volume's labels; none and the empty one admit all."""
+    """Whether a claim's selector admits a volume's labels; a claim without one takes any."""
     if selector is None:
         return True
-    labels = volume.metadata.labels
-    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
-        return False
-    for requirement in selector.match_expressions:
-        value = labels.get(requirement.key)
-        match requirement.operator:
-            case "In":
-                holds = value in requirement.values
-            case "NotIn":
-                holds = value not in requirement.values
-            case "Exists":
-                holds = value is not None
-            case "DoesNotExist":
-                holds = value is None
-            case _:
-                holds = False
-        if not holds:
-            return False
-    return True
+    try:
+        return select_labels(selector).matches(volume.metadata.labels)
+    except Invalid:
+        return False  # an operator that nobody knows selects nothing
 
 
 def request_of(claim: PersistentVolumeClaim) -> Quantity:

@@ -14,7 +14,7 @@ from mooring.manager.claims import Claims
 from mooring.manager.pods import PodStates
 from mooring.manager.volume_manager import VolumeManager
 from mooring.plugins.builtin import make_plugins
-from mooring.plugins.interface import NodeFacts, Objects, PluginContext
+from mooring.plugins.interface import NodeFacts, Objects, PluginContext, Tokens
 from mooring.settings import Settings
 
 
@@ -30,8 +30,12 @@ def build_manager(
     *,
     states: PodStates | None = None,
     clock: Callable[[], float] | None = None,
+    tokens: Tokens | None = None,
 ) -> VolumeManager:
-    """A manager over the root directory of the settings, with all plugins of this installation."""
+    """A manager over the root directory of the settings, with all plugins of this installation.
+
+    Without `tokens` volumes that want one are refused.
+    """
     paths = Paths(settings.root)
     digits = random.SystemRandom()
     context = PluginContext(
@@ -40,6 +44,7 @@ def build_manager(
         objects=objects,
         node=facts,
         data_directory=lambda: data_directory_name(datetime.now(UTC), digits),
+        tokens=tokens,
     )
     return VolumeManager(
         settings=settings,

@@ -25,6 +25,7 @@ _COMMANDS = {
     "timeline": "mooring.daemon.commands.explain:timeline",
     "events": "mooring.daemon.commands.look:events",
     "top": "mooring.daemon.commands.top:top",
+    "mounts": "mooring.daemon.commands.mounts:mounts",
     "wait": "mooring.daemon.commands.explain:wait",
     "simulate": "mooring.daemon.commands.simulate:simulate",
     "enter": "mooring.daemon.commands.enter:enter",

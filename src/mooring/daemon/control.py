@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mooring.daemon.instance import Instance
 from mooring.daemon.mistakes import BadManifests
+from mooring.daemon.mount_rows import mount_rows
 from mooring.daemon.node_facts import node_name
-from mooring.errors import InvalidInput, MooringError
+from mooring.errors import InvalidInput, MooringError, Refused
 from mooring.kube.api import ApiError, NotFound
 from mooring.kube.codec import Manifest, read_manifests
 from mooring.kube.defaults import apply_defaults
@@ -17,7 +18,8 @@ from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.pod import Pod
 from mooring.kube.validation import validate_update
 from mooring.manager.waits import NotMounted, StillMounted
-from mooring.observe.http import SentFile
+from mooring.observe.http import OpenId, SentFile
+from mooring.observe.usage import Key, VolumeUsage
 from mooring.sources.manifest_directory import ORIGIN
 from mooring.world.findings import Finding
 from mooring.world.names import PodUid
@@ -33,6 +35,7 @@ class InstanceControl:
     def __init__(self, instance: Instance, stop: Callable[[], None]) -> None:
         self._instance = instance
         self._stop = stop
+        self.openid: OpenId = instance.signer
 
     def ready(self) -> bool:
         return self._instance.manager.gates.sources_heard
@@ -124,6 +127,17 @@ class InstanceControl:
     def _node_name(self) -> str:
         return node_name(self._instance.settings)
 
+    # -- what containers see -------------------------------------------------------------------------------------
+    async def mounts(self, pod: str, *, recursive_read_only: bool) -> list[Row]:
+        """What each container of a pod should see; an error that explains why when the pod is not ready."""
+        found = self.find_pod(pod)
+        verdict = self._instance.status.explain(found)
+        if not verdict["ready"]:
+            step = next((row["next_step"] for row in verdict["volumes"] if row["cause"] and row["next_step"]), None)
+            raise Refused(f"pod {found.key!r} is not ready", why=verdict["cause"], next_step=step or "")
+        views = await self._instance.manager.get_container_mounts(found, recursive_read_only=recursive_read_only)
+        return [row for view in views for row in mount_rows(view)]
+
     # -- waiting and going down ----------------------------------------------------------------------------------
     async def wait(self, pod: str, wanted: str, timeout: float) -> Row:
         """Wait until a pod's volumes are mounted or unmounted; says why if they are not."""
@@ -151,6 +165,9 @@ class InstanceControl:
             cause = "the pod is still wanted; delete it or its manifest first" if wanted else "it takes longer"
             return {"done": False, "pod": pod, "cause": cause, "volumes": left}
         return {"done": True, "pod": pod, "volumes": []}
+
+    async def usage(self) -> Mapping[Key, VolumeUsage]:
+        return await self._instance.usage.measure()
 
     async def down(self, timeout: float) -> Row:
         """Unmount everything, remove the pods' directories, and stop. With something left, go on running."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mooring.controllers.claims_controller import ClaimsController
+from mooring.controllers.token_manager import TokenManager
+from mooring.controllers.token_signer import NodeIdentity, TokenSigner, default_issuer
 from mooring.daemon.building import build_manager
 from mooring.daemon.node_facts import node_facts, node_name
 from mooring.engine.pending import Backoff
@@ -23,6 +26,8 @@ from mooring.observe.events import EventRecorder
 from mooring.observe.history import History, Journal
 from mooring.observe.metrics import Metrics
 from mooring.observe.status import NodeView, Status
+from mooring.observe.usage import UsageMeter
+from mooring.observe.usage_metrics import ClaimUsage
 from mooring.settings import Settings
 from mooring.sources.informed import InformedObjects, InformedPods
 from mooring.sources.manifest_directory import ManifestDirectory
@@ -42,12 +47,14 @@ class Instance:
     manifests: ManifestDirectory
     pods: InformedPods
     claims: ClaimsController
+    signer: TokenSigner
     manager: VolumeManager
     states: KnownPods
     events: EventRecorder
     history: History
     journal: Journal
     metrics: Metrics
+    usage: UsageMeter
     status: Status
 
     async def run(self) -> None:
@@ -73,7 +80,10 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     objects = InformedObjects(factory, name)
     factory.informer(POD)
     facts = node_facts(settings, objects.node)
-    manager = build_manager(settings, host, objects, facts)
+    issuer = settings.issuer or default_issuer(name)
+    signer = TokenSigner(paths.service_account_key, issuer=issuer, node=lambda: _identity(objects, name))
+    tokens = TokenManager(signer, clock=time.time, random=random.SystemRandom())
+    manager = build_manager(settings, host, objects, facts, tokens=tokens)
     assert isinstance(manager.states, KnownPods)
     journal = Journal(paths.history_file, size=settings.journal_size, soon=loop.call_soon)
     history = History(length=settings.history_length, wall=time.time, clock=loop.time, journal=journal)
@@ -81,6 +91,8 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     events = EventRecorder(store, node_name=name, now=utc_now, lifetime=settings.event_lifetime)
     for listener in (history.listen, metrics.listen, events.listen):
         manager.subscribe(listener)
+    usage = UsageMeter(host, manager.actual, clock=loop.time, lifetime=settings.usage_lifetime)
+    metrics.registry.register(ClaimUsage(usage, manager.actual))
     source = ManifestDirectory(manifests, store, node_name=name)
     claims = ClaimsController(
         store,
@@ -101,14 +113,21 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         manifests=source,
         pods=InformedPods(factory, objects, manager, name),
         claims=claims,
+        signer=signer,
         manager=manager,
         states=manager.states,
         events=events,
         history=history,
         journal=journal,
         metrics=metrics,
+        usage=usage,
         status=Status(_view(manager, source, history)),
     )
+
+
+def _identity(objects: InformedObjects, name: str) -> NodeIdentity:
+    node = objects.node()
+    return NodeIdentity(name=name) if node is None else NodeIdentity(name=node.metadata.name, uid=node.metadata.uid)
 
 
 def _tell_claims(claims: ClaimsController, change: Change) -> None:

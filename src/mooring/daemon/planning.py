@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mooring.controllers.token_manager import UnsignedTokens
 from mooring.daemon.building import build_manager
 from mooring.daemon.mistakes import BadManifests, mistakes_in
 from mooring.daemon.node_facts import node_facts
@@ -55,7 +56,7 @@ def _manager_of(settings: Settings, paths: Sequence[str]) -> VolumeManager:
             objects.put(obj)
     facts = node_facts(settings, lambda: nodes[0] if len(nodes) == 1 else None)
     host = LinuxHost()
-    manager = build_manager(settings, host, objects, facts, clock=lambda: 0.0)
+    manager = build_manager(settings, host, objects, facts, clock=lambda: 0.0, tokens=UnsignedTokens())
     reconstruct(host, Paths(settings.root), manager.plugins, manager.actual, lambda _: None)
     for obj, _ in reading.objects.values():
         if isinstance(obj, Pod):

@@ -137,6 +137,27 @@ class OwnershipReport:
     errors: Sequence[str] = field(default_factory=tuple)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemUsage:
+    """What a file system says of itself, in bytes and inodes."""
+
+    capacity: int
+    available: int
+    used: int
+    inodes: int
+    inodes_free: int
+    inodes_used: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeUsage:
+    """What a directory holds. When the walk was not `complete`, both are lower bounds."""
+
+    used: int
+    inodes: int
+    complete: bool
+
+
 class Host(Protocol):
     """A machine. Paths are absolute strings. Missing things raise FileNotFoundError unless said otherwise."""
 
@@ -168,6 +189,14 @@ class Host(Protocol):
 
     def mounts(self) -> Sequence[MountFacts]:
         """All mounts of this mount namespace, read at once; lower mounts of a stack come before upper ones."""
+        ...
+
+    def file_system_usage(self, path: str) -> FileSystemUsage:
+        """statfs of the file system that holds the path."""
+        ...
+
+    def tree_usage(self, path: str, budget: int) -> TreeUsage:
+        """Bytes and inodes below and including a directory, on its own file system; at most `budget` entries."""
         ...
 
     # -- making --------------------------------------------------------------------------------------------------
@@ -218,15 +247,45 @@ class Host(Protocol):
         """Set the size limit of the tmpfs mounted at path. OSError EINVAL when none is, or it holds more than that."""
         ...
 
-    def bind(self, source: str, target: str, *, read_only: bool = False, recursive: bool = False) -> None:
+    def bind(
+        self,
+        source: str,
+        target: str,
+        *,
+        read_only: bool = False,
+        recursive: bool = False,
+        flags: Sequence[str] = (),
+    ) -> None:
         """Bind-mount `source` on `target`; it becomes visible complete with its flags.
 
-        `recursive` takes the mounts below the source along, and then `read_only` holds for each of them.
+        `flags` such as `noexec` are added to those that the mount of the source has. `recursive` takes the mounts
+        below the source along, and then `read_only` and `flags` hold for each of them.
         """
         ...
 
-    def unmount(self, path: str) -> None:
-        """Unmount the topmost mount at path. OSError EINVAL when it is no mount point, EBUSY when in use."""
+    def unmount(self, path: str, *, lazy: bool = False) -> None:
+        """Unmount the topmost mount at path. OSError EINVAL when it is no mount point, EBUSY when in use.
+
+        A `lazy` one is never busy: it takes the mounts below it along, and whoever uses them keeps them.
+        """
+        ...
+
+    # -- inside a volume, whose users may change it meanwhile ------------------------------------------------------
+    # Links are followed as long as they stay below the root, which absolute ones never do. Whatever leads out of it
+    # is OSError EXDEV, links that lead in circles are ELOOP.
+    def look_beneath(self, root: str, relative: str) -> FileFacts | None:
+        """The facts of what a path inside a volume leads to, or None when that does not exist."""
+        ...
+
+    def make_subpath(self, root: str, relative: str, mode: int) -> None:
+        """mkdir -p inside a volume: missing directories get exactly `mode`, existing ones stay as they are.
+
+        NotADirectoryError when something else is in the way, be it a link that leads nowhere.
+        """
+        ...
+
+    def bind_beneath(self, root: str, relative: str, target: str, *, read_only: bool = False) -> None:
+        """Bind-mount what a path inside a volume leads to, without the mounts below it, on `target`."""
         ...
 
     # -- devices -------------------------------------------------------------------------------------------------

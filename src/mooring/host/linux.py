@@ -11,7 +11,17 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from mooring.host import device_mounts, devices, file_system_tools, loop_devices, removal, signatures
+from mooring.host import (
+    device_mounts,
+    devices,
+    file_system_tools,
+    loop_devices,
+    mount_options,
+    removal,
+    signatures,
+    subpath,
+    usage,
+)
 from mooring.host import features as kernel
 from mooring.host import ownership as ownership_walk
 from mooring.host.features import KernelFeatures
@@ -20,12 +30,14 @@ from mooring.host.interface import (
     DeviceFacts,
     FileFacts,
     FileKind,
+    FileSystemUsage,
     MountFacts,
     NewFile,
     Ownership,
     OwnershipReport,
     Risk,
     Signature,
+    TreeUsage,
 )
 from mooring.host.mounts import Mounts
 from mooring.host.paths import checked_relative
@@ -96,6 +108,12 @@ class LinuxHost:
     def mounts(self) -> Sequence[MountFacts]:
         return self._mounts.all()
 
+    def file_system_usage(self, path: str) -> FileSystemUsage:
+        return usage.file_system_usage(path)
+
+    def tree_usage(self, path: str, budget: int) -> TreeUsage:
+        return usage.tree_usage(path, budget)
+
     # -- making --------------------------------------------------------------------------------------------------
     def make_directories(self, path: str, mode: int) -> None:
         try:
@@ -159,11 +177,35 @@ class LinuxHost:
     def resize_tmpfs(self, path: str, size: int) -> None:
         self._mounts.resize_tmpfs(path, size)
 
-    def bind(self, source: str, target: str, *, read_only: bool = False, recursive: bool = False) -> None:
-        self._mounts.bind(source, target, read_only, recursive)
+    def bind(
+        self,
+        source: str,
+        target: str,
+        *,
+        read_only: bool = False,
+        recursive: bool = False,
+        flags: Sequence[str] = (),
+    ) -> None:
+        chosen = mount_options.parse([*flags, *(("ro",) if read_only else ())])
+        self._mounts.bind(source, target, chosen, recursive)
 
-    def unmount(self, path: str) -> None:
-        self._mounts.unmount(path)
+    def unmount(self, path: str, *, lazy: bool = False) -> None:
+        self._mounts.unmount(path, lazy)
+
+    # -- inside a volume -----------------------------------------------------------------------------------------
+    def look_beneath(self, root: str, relative: str) -> FileFacts | None:
+        try:
+            with subpath.open_beneath(self.features, root, relative) as descriptor:
+                return _facts(os.fstat(descriptor))
+        except FileNotFoundError:
+            return None
+
+    def make_subpath(self, root: str, relative: str, mode: int) -> None:
+        subpath.make_directories(self.features, root, relative, mode)
+
+    def bind_beneath(self, root: str, relative: str, target: str, *, read_only: bool = False) -> None:
+        with subpath.open_beneath(self.features, root, relative) as descriptor:
+            self._mounts.bind_open(descriptor, target, read_only)
 
     # -- devices -------------------------------------------------------------------------------------------------
     def device(self, path: str) -> DeviceFacts | None:

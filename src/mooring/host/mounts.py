@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from mooring.host import mount_facts, syscalls
 from mooring.host.features import KernelFeatures
 from mooring.host.interface import MountFacts
+from mooring.host.mount_options import MountOptions
 from mooring.host.mount_table import CurrentMounts
 
 _FLAGS = {  # what a bind remount has to repeat, since it replaces all flags of the mount
@@ -23,6 +24,9 @@ _FLAGS = {  # what a bind remount has to repeat, since it replaces all flags of 
     "nodiratime": 0x800,
     "relatime": 0x200000,
 }
+
+
+_CLONE = syscalls.OPEN_TREE_CLONE | syscalls.OPEN_TREE_CLOEXEC
 
 
 def mount_id_behind(descriptor: int) -> int:
@@ -51,21 +55,24 @@ class Mounts:
     def resize_tmpfs(self, path: str, size: int) -> None:
         syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_REMOUNT, f"size={size}")
 
-    def bind(self, source: str, target: str, read_only: bool, recursive: bool) -> None:
+    def bind(self, source: str, target: str, options: MountOptions, recursive: bool) -> None:
         if not self._features.detached_mounts:
-            self._bind_in_place(source, target, read_only, recursive)
+            self._bind_in_place(source, target, options.for_mount()[0], recursive)
             return
-        flags = syscalls.OPEN_TREE_CLONE | syscalls.OPEN_TREE_CLOEXEC | (syscalls.AT_RECURSIVE if recursive else 0)
-        tree = syscalls.open_tree(syscalls.AT_FDCWD, source, flags)
-        try:
-            if read_only:
-                syscalls.mount_setattr(tree, syscalls.MOUNT_ATTR_RDONLY, recursive=recursive)
-            syscalls.move_mount(tree, target)
-        finally:
-            os.close(tree)
+        flags = _CLONE | (syscalls.AT_RECURSIVE if recursive else 0)
+        _place(syscalls.open_tree(syscalls.AT_FDCWD, source, flags), target, options.for_fsmount(), recursive)
 
-    def unmount(self, path: str) -> None:
-        syscalls.umount2(path, syscalls.UMOUNT_NOFOLLOW)
+    def bind_open(self, descriptor: int, target: str, read_only: bool) -> None:
+        """Bind what a descriptor was opened on, wherever the path it was opened by leads now."""
+        if not self._features.detached_mounts:
+            flags = syscalls.MS_RDONLY if read_only else 0
+            self._bind_in_place(f"/proc/self/fd/{descriptor}", target, flags, recursive=False)
+            return
+        tree = syscalls.open_tree(descriptor, "", _CLONE | syscalls.AT_EMPTY_PATH)
+        _place(tree, target, syscalls.MOUNT_ATTR_RDONLY if read_only else 0, recursive=False)
+
+    def unmount(self, path: str, lazy: bool) -> None:
+        syscalls.umount2(path, syscalls.UMOUNT_NOFOLLOW | (syscalls.MNT_DETACH if lazy else 0))
 
     def at(self, path: str) -> MountFacts | None:
         """The topmost mount whose root is exactly this path."""
@@ -104,20 +111,30 @@ class Mounts:
             self._current = CurrentMounts(self._features)
         return self._current
 
-    def _bind_in_place(self, source: str, target: str, read_only: bool, recursive: bool) -> None:
-        """Bind with mount(2), which ignores flags: making it read-only takes a second call per mount."""
+    def _bind_in_place(self, source: str, target: str, added: int, recursive: bool) -> None:
+        """Bind with mount(2), which ignores flags: adding them takes a second call per mount."""
         syscalls.mount(source, target, "", syscalls.MS_BIND | (syscalls.MS_REC if recursive else 0), "")
-        if not read_only:
+        if not added:
             return
         try:
             top = self.at(target)
             for mount in self._table().table().tree_of(top.id) if top else ():
                 flags = sum(_FLAGS.get(option, 0) for option in mount.options)
-                remount = syscalls.MS_BIND | syscalls.MS_REMOUNT | syscalls.MS_RDONLY
-                syscalls.mount("", mount.path, "", remount | flags, "")
+                flags |= syscalls.MS_RDONLY if mount.options[:1] == ("ro",) else 0
+                syscalls.mount("", mount.path, "", syscalls.MS_BIND | syscalls.MS_REMOUNT | flags | added, "")
         except OSError:
             syscalls.umount2(target, syscalls.UMOUNT_NOFOLLOW | syscalls.MNT_DETACH)
             raise
+
+
+def _place(tree: int, target: str, attributes: int, recursive: bool) -> None:
+    """Attach a detached mount at a path, complete with its flags; its descriptor is closed."""
+    try:
+        if attributes:
+            syscalls.mount_setattr(tree, attributes, recursive=recursive)
+        syscalls.move_mount(tree, target)
+    finally:
+        os.close(tree)
 
 
 def _mount_id_of_path(path: str, flags: int) -> int:

@@ -72,6 +72,11 @@ class Paths:
         """The file that remembers what happened to volumes, one JSON line each."""
         return self._below("history.jsonl")
 
+    @property
+    def service_account_key(self) -> str:
+        """The private key that signs service account tokens."""
+        return self._below("service-account.key")
+
     # -- plugins -------------------------------------------------------------------------------------------------
     @property
     def plugins_dir(self) -> str:

@@ -35,6 +35,7 @@ STATX_MNT_ID_UNIQUE = 0x4000
 STATX_ATTR_MOUNT_ROOT = 0x2000
 
 RESOLVE_NO_XDEV = 0x01
+RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 
@@ -42,6 +43,7 @@ OPEN_TREE_CLONE = 0x1
 OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 MOVE_MOUNT_F_EMPTY_PATH = 0x4
 MOUNT_ATTR_RDONLY = 0x1
+MOUNT_ATTR_ATIME = 0x70
 FSOPEN_CLOEXEC = 0x1
 FSMOUNT_CLOEXEC = 0x1
 FSCONFIG_SET_FLAG = 0
@@ -174,8 +176,12 @@ def move_mount(from_fd: int, to_path: str) -> None:
 
 
 def mount_setattr(descriptor: int, attributes: int, *, recursive: bool) -> None:
-    """Add attributes to the mount, or the tree of mounts, behind a descriptor; others stay."""
-    structure = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    """Add attributes to the mount, or the tree of mounts, behind a descriptor; others stay, but for those of atime.
+
+    Of these a mount has one, which the kernel wants cleared before another is set.
+    """
+    cleared = MOUNT_ATTR_ATIME if attributes & MOUNT_ATTR_ATIME else 0
+    structure = struct.pack("=QQQQ", attributes, cleared, 0, 0)
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
     if _mount_setattr(descriptor, b"", flags, structure, len(structure)) != 0:
         raise _failed("")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mooring.kube.objects.kinds import ObjectT, kind_of
+from mooring.kube.objects.certificates import ClusterTrustBundle
+from mooring.kube.objects.kinds import CLUSTER_TRUST_BUNDLE, ObjectT, kind_of
 from mooring.kube.objects.meta import KubernetesObject, ObjectMeta
 from mooring.kube.objects.pod import Container, Pod, PodSpec, Secret
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
@@ -54,6 +55,8 @@ def apply_defaults(obj: ObjectT, *, node_name: str) -> ObjectT:
             defaulted = replace(obj, spec=replace(obj.spec, persistent_volume_reclaim_policy=policy, volume_mode=mode))
         case PersistentVolumeClaim():
             defaulted = replace(obj, spec=replace(obj.spec, volume_mode=obj.spec.volume_mode or "Filesystem"))
+        case ClusterTrustBundle():
+            defaulted = replace(obj, api_version=CLUSTER_TRUST_BUNDLE.api_version)
     assert isinstance(defaulted, type(obj))
     return defaulted
 

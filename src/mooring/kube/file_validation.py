@@ -29,6 +29,7 @@ _CPU_DIVISORS = frozenset(map(parse_quantity, ("1", "1m")))
 _SHORTEST_TOKEN, _LONGEST_TOKEN = 600, 2**32
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 _SHORTEST_CERTIFICATE, _LONGEST_CERTIFICATE = 3600, 7862400
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def check_items(items: tuple[KeyToPath, ...], path: FieldPath) -> Iterator[FieldProblem]:
@@ -182,6 +183,10 @@ def _trust_bundle_problems(bundle: ClusterTrustBundleProjection, path: FieldPath
         if bundle.label_selector is not None:
             why = "a bundle that is named is not selected by labels"
             yield FieldProblem(path=(*path, "labelSelector"), why=why, next_step="Remove it")
+    elif bundle.label_selector is not None:
+        for position, each in enumerate(bundle.label_selector.match_expressions):
+            at = (*path, "labelSelector", "matchExpressions", position, "operator")
+            yield from check_choice(each.operator, at, _LABEL_OPERATORS)
 
 
 def _certificate_problems(certificate: PodCertificateProjection, path: FieldPath) -> Iterator[FieldProblem]:

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from mooring.kube.api import Invalid, ListOptions, WatchOptions
 from mooring.kube.objects.kinds import Kind, ObjectT
-from mooring.kube.objects.meta import KubernetesObject
+from mooring.kube.objects.meta import KubernetesObject, LabelSelector
 
 
 class Operator(enum.Enum):
@@ -93,6 +93,32 @@ def _parse_requirement(part: str, text: str) -> LabelRequirement:
         values = frozenset(value.strip() for value in found["values"].split(","))
         return LabelRequirement(found["key"], Operator(found["set"]), values)
     return LabelRequirement(found["key"], Operator.EXISTS)
+
+
+_OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.ABSENT,
+}
+
+
+def select_labels(selector: LabelSelector | None) -> LabelSelection:
+    """The selection of an object's `labelSelector`: none selects nothing, an empty one everything."""
+    if selector is None:
+        return NOTHING
+    exact = (LabelRequirement(k, Operator.IN, frozenset({value})) for k, value in selector.match_labels.items())
+    sets = []
+    for each in selector.match_expressions:
+        operator = _OPERATORS.get(each.operator)
+        if operator is None:
+            raise Invalid(
+                "cannot use a labelSelector",
+                why=f"the operator {each.operator!r} is not known",
+                next_step=f"Use one of {', '.join(_OPERATORS)}",
+            )
+        sets.append(LabelRequirement(each.key, operator, frozenset(each.values)))
+    return LabelSelection((*exact, *sets))
 
 
 @dataclass(frozen=True, slots=True)

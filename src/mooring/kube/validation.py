@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.kube.advice import advise
+from mooring.kube.certificate_validation import broken_bundle_name, bundle_problems
 from mooring.kube.field_errors import FieldPath, FieldProblem, quoted
 from mooring.kube.name_rules import (
     broken_data_key,
@@ -15,6 +16,7 @@ from mooring.kube.name_rules import (
     broken_qualified_name,
     broken_subdomain,
 )
+from mooring.kube.objects.certificates import ClusterTrustBundle
 from mooring.kube.objects.kinds import kind_of
 from mooring.kube.objects.meta import KubernetesObject, ObjectMeta
 from mooring.kube.objects.pod import ConfigMap, Namespace, Pod, Secret
@@ -90,6 +92,8 @@ def _kind_problems(obj: KubernetesObject) -> Iterator[FieldProblem]:
             yield from attachment_problems(obj)
         case CSIDriver():
             yield from driver_problems(obj)
+        case ClusterTrustBundle():
+            yield from bundle_problems(obj)
 
 
 def _metadata_problems(obj: KubernetesObject) -> Iterator[FieldProblem]:
@@ -114,6 +118,8 @@ def _name_problems(obj: KubernetesObject, path: FieldPath) -> Iterator[FieldProb
             rule = broken_label
         case CSIDriver():
             rule = broken_driver_name
+        case ClusterTrustBundle():
+            rule = broken_bundle_name
         case _:
             rule = broken_subdomain
     why = rule(name)

@@ -1,4 +1,4 @@
-"""Directories of pods that are gone. Nothing below `volumes` is ever removed but empty directories."""
+"""Directories of pods that are gone. Of volumes nothing is ever removed but empty directories and links to devices."""
 
 from __future__ import annotations
 
@@ -19,8 +19,13 @@ def remove_pod_directory(host: Host, paths: Paths, pod: PodUid) -> None:
     found = [
         *_directories_below(host, paths.pod_volumes_dir(pod)),
         *_directories_below(host, paths.pod_subpaths_dir(pod)),
+        *_directories_below(host, paths.pod_devices_dir(pod)),
     ]
-    _refuse_mounts(host, pod, found)
+    files = list(_sub_path_files(host, paths.pod_subpaths_dir(pod)))
+    _refuse_mounts(host, pod, [*found, *files])
+    for path in files:
+        host.remove_file(path)
+    _remove_device_links(host, paths, pod)
     for path in reversed(found):  # children come after their directory
         _remove_empty(host, pod, path)
     for name in host.names_in(directory):
@@ -38,6 +43,27 @@ def _refuse_mounts(host: Host, pod: PodUid, directories: list[str]) -> None:
             )
 
 
+def _sub_path_files(host: Host, place: str) -> Iterator[str]:
+    """The empty files, exactly at `volume/container/index`, that were made so that a file can be mounted on them."""
+    for volume in _names_in_directory(host, place):
+        for container in _names_in_directory(host, f"{place}/{volume}"):
+            for index in _names_in_directory(host, f"{place}/{volume}/{container}"):
+                path = f"{place}/{volume}/{container}/{index}"
+                facts = host.look(path)
+                if facts is None or facts.kind is FileKind.DIRECTORY:
+                    continue
+                if host.mount_at(path) is not None or (facts.kind is FileKind.FILE and facts.size == 0):
+                    yield path
+
+
+def _names_in_directory(host: Host, path: str) -> list[str]:
+    """Names in a real directory that nothing is mounted on; none of anything else."""
+    facts = host.look(path)
+    if facts is None or facts.kind is not FileKind.DIRECTORY or host.mount_at(path) is not None:
+        return []
+    return host.names_in(path)
+
+
 def _directories_below(host: Host, place: str) -> Iterator[str]:
     """The place and every directory below it, following no link and looking into no mount."""
     facts = host.look(place)
@@ -48,6 +74,15 @@ def _directories_below(host: Host, place: str) -> Iterator[str]:
         return
     for name in host.names_in(place):
         yield from _directories_below(host, f"{place}/{name}")
+
+
+def _remove_device_links(host: Host, paths: Paths, pod: PodUid) -> None:
+    """Remove the links to raw devices. Anything else there may be data that went where a device was expected."""
+    for directory in _directories_below(host, paths.pod_devices_dir(pod)):
+        for name in host.names_in(directory):
+            facts = host.look(f"{directory}/{name}")
+            if facts is not None and facts.kind is FileKind.LINK:
+                host.remove_file(f"{directory}/{name}")
 
 
 def _remove_empty(host: Host, pod: PodUid, path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from mooring.errors import MooringError
@@ -75,7 +76,8 @@ class DesiredStateOfWorldPopulator:
         """An object was added, changed or removed: look at just the volumes that depend on it."""
         for uid in list(self._claimants.get(ref, ())):
             self.pod_changed(uid)
-        for uid, name in list(self._contents.get(ref, ())):
+        any_of_kind = replace(ref, name="")
+        for uid, name in {**self._contents.get(ref, {}), **self._contents.get(any_of_kind, {})}:
             self._desired.refresh(uid, name)
             self._resume(name)
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mooring.engine.pending import Backoff, PendingOperations
 from mooring.engine.reconciler import Reconciler
 from mooring.errors import Refused
-from mooring.host.interface import Host
+from mooring.host.interface import Host, Risk
 from mooring.host.paths import Paths
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolumeClaim
+from mooring.manager import container_mounts, sub_paths
 from mooring.manager.claims import Claims
+from mooring.manager.container_mounts import ContainerView, MountedVolume
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.operations.context import OperationContext
 from mooring.manager.pods import KnownPods, PodManager, PodStates
 from mooring.manager.populator import DesiredStateOfWorldPopulator
 from mooring.manager.reconstruction import Leftover, reconstruct
+from mooring.manager.second_looks import SecondLooks
 from mooring.manager.volume_subject import VolumeSubject, pod_key
 from mooring.manager.waits import PodWaits
-from mooring.plugins.interface import Attributes, Mounter, NodeFacts, ObjectRef
+from mooring.plugins.interface import NodeFacts, ObjectRef
 from mooring.plugins.manager import VolumePluginManager
 from mooring.settings import Settings
 from mooring.world.actual import ActualStateOfWorld
@@ -37,18 +40,6 @@ from mooring.world.presence import Attachability
 from mooring.world.spec import VolumeSpec
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountedVolume:
-    """A volume that containers can use now."""
-
-    name: VolumeName
-    inner_name: str
-    path: str
-    mounter: Mounter
-    attributes: Attributes
-    read_only: bool
 
 
 class VolumeManager:
@@ -73,13 +64,15 @@ class VolumeManager:
         self.leftovers: list[Leftover] = []
         self._host, self._paths, self.plugins = host, paths, plugins
         self._clock = clock if clock is not None else (lambda: asyncio.get_running_loop().time())
-        self._listeners: list[Listener] = []
         self._synced = asyncio.Event()
         self.desired = DesiredStateOfWorld(self._desire_changed)
+        self.second_looks = SecondLooks(self.desired)
+        self._listeners: list[Listener] = [self.second_looks.listen]
         self.actual = ActualStateOfWorld(lambda _: self._waits.notify_node())
         context = OperationContext(
             desired=self.desired, actual=self.actual, plugins=plugins, host=host, paths=paths, node=node
         )
+        self._sub_path_locks = context.sub_path_locks
         self.executor = OperationExecutor(context, strict=strict)
         self._subject = VolumeSubject(
             self.desired, self.actual, self.executor, self.pods, self.states, clock=self._clock, tell=self._tell
@@ -125,7 +118,7 @@ class VolumeManager:
         self.populator.pod_changed(uid)
 
     def object_changed(self, ref: ObjectRef) -> None:
-        """A ConfigMap, Secret, claim or PersistentVolume was added, changed or removed."""
+        """An object that pods may name, such as a ConfigMap or a claim, was added, changed or removed."""
         self.populator.object_changed(ref)
 
     def sources_heard(self) -> None:
@@ -174,6 +167,7 @@ class VolumeManager:
                 if held.failures[part].operation == MOUNT_KIND:  # a failing unmount goes on, and goes on resting
                     self.actual.clear_failure(name, part)
                     self.reconciler.forget(name, part)
+        self.second_looks.wish_changed(name)
         self.reconciler.touch(name)
 
     # -- the kubelet's interface ---------------------------------------------------------------------------------
@@ -182,10 +176,13 @@ class VolumeManager:
         self.leftovers = reconstruct(self._host, self._paths, self.plugins, self.actual, self._tell)
         self._synced.set()
         self._touch_everything()
-        async with asyncio.TaskGroup() as tasks:
-            refreshing = tasks.create_task(self._refresh_forever(), name="refresh")
-            await self.reconciler.run()
-            refreshing.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                refreshing = tasks.create_task(self._refresh_forever(), name="refresh")
+                await self.reconciler.run()
+                refreshing.cancel()
+        finally:
+            self.second_looks.stop()
 
     async def _refresh_forever(self) -> None:
         """The fallback behind refresh by events: compare all content again, seldom."""
@@ -257,12 +254,29 @@ class VolumeManager:
                 found[outer] = MountedVolume(
                     name=name,
                     inner_name=mount.spec.name,
+                    plugin=self.actual.volumes[name].plugin,
                     path=mount.path,
                     mounter=offer.mounter,
                     attributes=offer.attributes,
                     read_only=mount.spec.read_only,
+                    is_block=mount.spec.is_block,
                 )
         return found
+
+    async def get_container_mounts(self, pod: Pod, *, recursive_read_only: bool = True) -> list[ContainerView]:
+        """What each container of a pod should see, its sub-paths being there; `Refused` while a volume is not mounted.
+
+        `recursive_read_only` says whether whoever starts the containers can make mounts recursively read-only.
+        """
+        uid = PodUid(pod.metadata.uid)
+        async with self._sub_path_locks.of(uid):
+            mounted = self.get_mounted_volumes_for_pod(uid)
+            views = container_mounts.work_out(pod, mounted, self._paths, recursive_read_only=recursive_read_only)
+            return await self._host.run(
+                lambda: sub_paths.prepare(self._host, views),
+                risk=Risk.HANGING,
+                what=f"prepare the mounts of the containers of pod {pod.key!r}",
+            )
 
     def get_possibly_mounted_volumes_for_pod(self, uid: PodUid) -> list[VolumeName]:
         """Every volume that is, may be or is being mounted for a pod, wanted or not."""
@@ -298,8 +312,11 @@ class VolumeManager:
         return volume is not None and not volume.is_vacant
 
     def holds_claim(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether something of a claim's volume is or may be on this node."""
-        return any(not held.is_vacant and held.spec.claim == claim.key for held in self.actual.volumes.values())
+        """Whether something of a claim's volume is or may be on this node. Of one found on disk only the name tells."""
+        return any(
+            not held.is_vacant and (held.spec.claim == claim.key or held.spec.is_volume(claim.spec.volume_name))
+            for held in self.actual.volumes.values()
+        )
 
     def mark_volumes_as_reported_in_use(self, names: Iterable[VolumeName]) -> None:
         self.desired.mark_reported_in_use(names)

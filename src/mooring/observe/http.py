@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from mooring.kube.objects.pod import Pod
 from mooring.observe.metrics import CONTENT_TYPE, Metrics
 from mooring.observe.shapes import SEVERAL_FILES
 from mooring.observe.status import Row, Status
+from mooring.observe.usage import Key, VolumeUsage
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -38,8 +40,19 @@ class _SentFiles(msgspec.Struct, frozen=True):
     files: list[SentFile]
 
 
+class OpenId(Protocol):
+    """What those need who verify service account tokens: the public key, and where it is found."""
+
+    def key_set(self) -> Row: ...
+
+    def configuration(self) -> Row: ...
+
+
 class Control(Protocol):
     """What a caller may have done. Errors are `MooringError`s; `InvalidInput` means the caller's input is at fault."""
+
+    @property
+    def openid(self) -> OpenId: ...
 
     def find_pod(self, name: str) -> Pod: ...
 
@@ -57,9 +70,15 @@ class Control(Protocol):
 
     async def delete(self, files: Sequence[SentFile]) -> Row: ...
 
+    async def mounts(self, pod: str, *, recursive_read_only: bool) -> list[Row]: ...
+
     async def wait(self, pod: str, wanted: str, timeout: float) -> Row: ...
 
     async def down(self, timeout: float) -> Row: ...
+
+    async def usage(self) -> Mapping[Key, VolumeUsage]:
+        """How full the mounted volumes are."""
+        ...
 
 
 class HttpApi:
@@ -75,8 +94,10 @@ class HttpApi:
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/metrics": self._metrics_text,
+            "/.well-known/openid-configuration": self._openid_configuration,
+            "/openid/v1/jwks": self._key_set,
             "/v1/pods": self._table(self._status.pods),
-            "/v1/volumes": self._table(self._status.volumes),
+            "/v1/volumes": self._volumes,
             "/v1/operations": self._table(self._status.operations),
             "/v1/findings": self._table(self._status.findings),
             "/v1/drivers": self._table(list),
@@ -90,6 +111,7 @@ class HttpApi:
             app.router.add_get(path, handler)
         app.router.add_post("/v1/apply", self._apply)
         app.router.add_post("/v1/delete", self._delete)
+        app.router.add_post("/v1/mounts", self._mounts)
         app.router.add_post("/v1/wait", self._wait)
         app.router.add_post("/v1/down", self._down)
         return app
@@ -117,7 +139,15 @@ class HttpApi:
         return web.Response(status=503, text="not every source of pods has been heard yet\n")
 
     async def _metrics_text(self, request: web.Request) -> web.StreamResponse:
+        await self._control.usage()
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    # -- tokens --------------------------------------------------------------------------------------------------
+    async def _openid_configuration(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(self._control.openid.configuration())
+
+    async def _key_set(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(self._control.openid.key_set(), content_type="application/jwk-set+json")
 
     # -- tables --------------------------------------------------------------------------------------------------
     def _table(self, rows: Callable[[], list[Row]]) -> Handler:
@@ -125,6 +155,13 @@ class HttpApi:
             return web.json_response(rows())
 
         return answer
+
+    async def _volumes(self, request: web.Request) -> web.StreamResponse:
+        rows = self._status.volumes()
+        if request.query.get("usage"):
+            usage = await self._control.usage()
+            rows = [{**row, "usage": _usage_row(usage.get((row["pod_uid"], row["name"])))} for row in rows]
+        return web.json_response(rows)
 
     async def _claims(self, request: web.Request) -> web.StreamResponse:
         found = (await self._api.list(CLAIM)).items
@@ -214,6 +251,11 @@ class HttpApi:
     async def _delete(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(await self._control.delete(await _sent(request)))
 
+    async def _mounts(self, request: web.Request) -> web.StreamResponse:
+        recursive = request.query.get("recursive_read_only") != "no"
+        rows = await self._control.mounts(request.query.get("pod", ""), recursive_read_only=recursive)
+        return web.json_response(rows)
+
     async def _wait(self, request: web.Request) -> web.StreamResponse:
         query = request.query
         answer = await self._control.wait(query.get("pod", ""), query.get("for", ""), float(query.get("timeout", "60")))
@@ -230,6 +272,10 @@ async def _sent(request: web.Request) -> Sequence[SentFile]:
         return msgspec.json.decode(body, type=_SentFiles).files
     origin = request.query.get("origin", "standard input")
     return (SentFile(origin=origin, text=body.decode("utf-8", errors="replace")),)
+
+
+def _usage_row(usage: VolumeUsage | None) -> Row | None:
+    return asdict(usage) if usage is not None else None
 
 
 def _is_pod(key: str, asked: str) -> bool:

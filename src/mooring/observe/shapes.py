@@ -19,6 +19,15 @@ SHAPES: dict[str, dict[str, str]] = {
         "attempts": "how often the present step was tried",
         "mounted_at": "time (UTC); null when not mounted",
     },
+    "usage (`usage` of a volume, where it was asked for as `-o wide` does)": {
+        "capacity": "bytes the volume's file system has",
+        "available": "bytes that may still be written",
+        "used": "bytes the volume holds",
+        "inodes": "inodes the file system has",
+        "inodes_free": "of these, free",
+        "inodes_used": "inodes the volume takes",
+        "complete": "false when a directory was too large to be counted to its end: `used` is then a lower bound",
+    },
     "pod (`get pods`)": {
         "pod": "`namespace/name`",
         "uid": "UID of the pod",
@@ -72,6 +81,29 @@ SHAPES: dict[str, dict[str, str]] = {
         "seconds": "how long it took",
         "detail": "why it did not succeed, or null",
     },
+    "key set (`GET /openid/v1/jwks`)": {
+        "keys": "one object: the public key that verifies service account tokens, as RFC 7517 has it",
+    },
+    "OpenID configuration (`GET /.well-known/openid-configuration`)": {
+        "issuer": "the `iss` of service account tokens",
+        "jwks_uri": "the issuer's address of the key set",
+        "response_types_supported": "`id_token`",
+        "subject_types_supported": "`public`",
+        "id_token_signing_alg_values_supported": "`RS256`",
+    },
+    "container mount (`mounts`)": {
+        "container": "name of the container; init containers come first, ephemeral ones last",
+        "volume": "name of the volume in the pod",
+        "host_path": "what to mount or pass: a directory, file, socket or device; null for an image",
+        "container_path": "where the container sees it",
+        "read_only": "whether the container may only read it",
+        "recursive_read_only": "whether that holds for mounts below it, too",
+        "propagation": "private, rslave or rshared; null for a device",
+        "device": "`major` and `minor` number of a block device; null for a mount",
+        "permissions": "of a device, `r` or `mrw`; null for a mount",
+        "image": "reference of the image that the container runtime mounts itself, or null",
+        "image_sub_path": "the path inside that image, or null",
+    },
     "plan (`plan`)": {
         "operations": "one object each: `operation`, `pod`, `volume`, `plugin`, `path`, `risks` (list of texts)",
         "waits": "one object per volume that would wait: `pod`, `volume`, `cause`, `next_step`",
@@ -82,8 +114,10 @@ ROUTES: dict[str, str] = {
     "GET /healthz": "200 while the daemon lives",
     "GET /readyz": "200 once every source of pods has been heard, else 503",
     "GET /metrics": "metrics in Prometheus' text format",
+    "GET /.well-known/openid-configuration": "who issues service account tokens, and how",
+    "GET /openid/v1/jwks": "the public key that verifies service account tokens, as a JSON Web Key Set",
     "GET /v1/pods": "array of pods",
-    "GET /v1/volumes": "array of volumes",
+    "GET /v1/volumes[?usage=1]": "array of volumes, on demand with how full they are",
     "GET /v1/claims": "array of claims",
     "GET /v1/drivers": "array of CSI drivers (none in this version)",
     "GET /v1/operations": "array of operations under way",
@@ -99,6 +133,10 @@ ROUTES: dict[str, str] = {
     "POST /v1/delete[?origin=NAME]": (
         "deletes the objects that the body names, sent as for apply; `deleted`, `missing`, and `written_in`: the "
         "files that still name what was deleted"
+    ),
+    "POST /v1/mounts?pod=POD[&recursive_read_only=no]": (
+        "prepares the sub-paths of a pod; array of container mounts. `no` tells that the container runtime cannot make "
+        "mounts recursively read-only"
     ),
     "POST /v1/wait?pod=POD&for=mounted|unmounted&timeout=SECONDS": "`done`, and the explanation when it is false",
     "POST /v1/down?timeout=SECONDS": "unmounts everything and stops; `done`, `left`",

@@ -10,6 +10,7 @@ from mooring.plugins.downward_api import DownwardAPIPlugin
 from mooring.plugins.empty_dir import EmptyDirPlugin
 from mooring.plugins.host_path import HostPathPlugin
 from mooring.plugins.interface import PluginContext
+from mooring.plugins.local import LocalPlugin
 from mooring.plugins.manager import PluginFactory, VolumePluginManager
 from mooring.plugins.projected import ProjectedPlugin
 from mooring.plugins.secret import SecretPlugin
@@ -21,6 +22,7 @@ BUILTIN: tuple[PluginFactory, ...] = (
     DownwardAPIPlugin,
     ConfigMapPlugin,
     ProjectedPlugin,
+    LocalPlugin,
 )
 
 ENTRY_POINTS = "mooring.volume_plugins"

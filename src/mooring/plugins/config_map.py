@@ -5,8 +5,8 @@ from __future__ import annotations
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import ConfigMapVolumeSource, Volume
 from mooring.plugins.content import ContentMounter, default_mode
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup
-from mooring.plugins.payload import Payload, config_map_data, files_of
+from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup, refuse_block
+from mooring.plugins.payload import Content, config_map_data, files_of
 from mooring.world.names import PluginName
 from mooring.world.spec import VolumeSpec
 
@@ -36,13 +36,15 @@ class ConfigMapPlugin:
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
         return (ObjectRef("ConfigMap", pod.metadata.namespace, _source(spec).name),)
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
+        if block:
+            raise refuse_block(volume_name)
         return VolumeSpec(volume=Volume(name=volume_name, config_map=ConfigMapVolumeSource(name=volume_name)))
 
-    def _collect(self, request: Setup) -> Payload:
+    def _collect(self, request: Setup) -> Content:
         source = _source(request.spec)
         namespace = request.pod.metadata.namespace
-        return files_of(
+        files = files_of(
             "ConfigMap",
             source.name,
             config_map_data(self._objects, namespace, source.name, optional=source.optional),
@@ -51,6 +53,7 @@ class ConfigMapPlugin:
             user=source.default_user,
             optional=source.optional,
         )
+        return Content(files=files)
 
 
 def _source(spec: VolumeSpec) -> ConfigMapVolumeSource:

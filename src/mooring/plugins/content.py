@@ -16,11 +16,11 @@ from mooring.kube.objects.volumes import EmptyDirVolumeSource
 from mooring.plugins import empty_dir
 from mooring.plugins.interface import PluginContext, Setup
 from mooring.plugins.nested_mounts import nested_directories
-from mooring.plugins.payload import Payload
+from mooring.plugins.payload import Content, Payload
 from mooring.world.names import PluginName, PodUid
 from mooring.world.spec import VolumeSpec
 
-Collect = Callable[[Setup], Payload]
+Collect = Callable[[Setup], Content]
 """Works out the files of a volume; raises `NotYet` or `Refused` while nothing has been touched."""
 
 _PLAIN = EmptyDirVolumeSource()
@@ -29,13 +29,22 @@ _PLAIN = EmptyDirVolumeSource()
 class ContentMounter:
     """Writes what `collect` returns, all or nothing, into an emptyDir on disk or in memory."""
 
-    def __init__(self, context: PluginContext, plugin: PluginName, collect: Collect, *, memory: bool) -> None:
+    def __init__(
+        self,
+        context: PluginContext,
+        plugin: PluginName,
+        collect: Collect,
+        *,
+        memory: bool,
+        torn_down: Callable[[PodUid], None] | None = None,
+    ) -> None:
         self._context = context
         self._host = context.host
         self._paths = context.paths
         self._plugin = plugin
         self._collect = collect
         self._memory = memory
+        self._torn_down = torn_down
 
     def path(self, uid: PodUid, spec: VolumeSpec) -> str:
         return self._paths.pod_volume_dir(uid, self._plugin, spec.name)
@@ -46,17 +55,18 @@ class ContentMounter:
     def check(self, request: Setup) -> None:
         self._collect(request)
 
-    async def set_up(self, request: Setup) -> None:
+    async def set_up(self, request: Setup) -> float | None:
         path = self.path(request.uid, request.spec)
         try:
-            payload = self._collect(request)
+            content = self._collect(request)
         except Refused:
             if not request.refresh and not request.reconstructed:
                 await self.tear_down(request.uid, request.spec)  # of an earlier try in doubt: a refusal leaves nothing
             raise
         await self._host.run(
-            lambda: self._write(request, path, payload), risk=Risk.CHEAP, what=f"write the files of {path}"
+            lambda: self._write(request, path, content.files), risk=Risk.CHEAP, what=f"write the files of {path}"
         )
+        return content.look_again_after
 
     def _write(self, request: Setup, path: str, payload: Payload) -> None:
         nested = nested_directories(request.pod, request.spec.name)
@@ -104,6 +114,8 @@ class ContentMounter:
             risk=Risk.CHEAP,
             what=f"remove {path}",
         )
+        if self._torn_down is not None:
+            self._torn_down(uid)
 
 
 def read_only(gid: int) -> Ownership:

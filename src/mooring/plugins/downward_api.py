@@ -11,8 +11,8 @@ from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import DownwardAPIVolumeFile, DownwardAPIVolumeSource, Volume
 from mooring.plugins.content import ContentMounter, default_mode
 from mooring.plugins.field_values import field_value, resource_value
-from mooring.plugins.interface import Attributes, NodeFacts, ObjectRef, Offer, PluginContext, Setup
-from mooring.plugins.payload import Payload
+from mooring.plugins.interface import Attributes, NodeFacts, ObjectRef, Offer, PluginContext, Setup, refuse_block
+from mooring.plugins.payload import Content, Payload
 from mooring.world.names import PluginName
 from mooring.world.spec import VolumeSpec
 
@@ -42,10 +42,12 @@ class DownwardAPIPlugin:
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
         return ()  # the pod itself, which renews the wish when it changes
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
+        if block:
+            raise refuse_block(volume_name)
         return VolumeSpec(volume=Volume(name=volume_name, downward_api=DownwardAPIVolumeSource()))
 
-    def _collect(self, request: Setup) -> Payload:
+    def _collect(self, request: Setup) -> Content:
         assert request.spec.volume is not None
         source = request.spec.volume.downward_api
         assert source is not None
@@ -54,7 +56,7 @@ class DownwardAPIPlugin:
         )
         if problems:
             raise Refused(f"cannot set up volume {request.spec.name!r}", why="; ".join(problems))
-        return payload
+        return Content(files=payload)
 
 
 def downward_files(

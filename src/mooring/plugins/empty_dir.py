@@ -10,7 +10,7 @@ from mooring.host.interface import FileKind, Host, Ownership, Risk
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import EmptyDirVolumeSource, Volume
 from mooring.kube.quantity import parse_quantity
-from mooring.plugins.interface import Attributes, NodeFacts, ObjectRef, Offer, PluginContext, Setup
+from mooring.plugins.interface import Attributes, NodeFacts, ObjectRef, Offer, PluginContext, Setup, refuse_block
 from mooring.world.names import PluginName, PodUid
 from mooring.world.pod_facts import memory_limit
 from mooring.world.spec import VolumeSpec
@@ -137,7 +137,9 @@ class EmptyDirPlugin:
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
         return ()
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
+        if block:
+            raise refuse_block(volume_name)
         return VolumeSpec(volume=Volume(name=volume_name, empty_dir=EmptyDirVolumeSource()))
 
 

@@ -6,7 +6,7 @@ from mooring.errors import Refused
 from mooring.host.interface import FileKind, Host, Risk
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import HostPathVolumeSource, Volume
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup
+from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup, refuse_block
 from mooring.world.names import PluginName, PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -53,8 +53,10 @@ class HostPathPlugin:
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
         return ()
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
         """Of a name alone; nothing of a hostPath lies under the pod's directory, so this only serves leftovers."""
+        if block:
+            raise refuse_block(volume_name)
         return VolumeSpec(volume=Volume(name=volume_name, host_path=HostPathVolumeSource(path=f"/{volume_name}")))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from mooring.errors import Refused
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
-from mooring.kube.objects.pod import ConfigMap, Pod, Secret
+from mooring.kube.objects.certificates import ClusterTrustBundle
+from mooring.kube.objects.pod import ConfigMap, Pod, Secret, ServiceAccount
 from mooring.world.names import PluginName, PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -19,7 +21,7 @@ class ObjectRef:
 
     kind: str  # ConfigMap, Secret, …
     namespace: str
-    name: str
+    name: str  # empty: any object of the kind in the namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,56 @@ class Objects(Protocol):
 
     def secret(self, namespace: str, name: str) -> Secret | None: ...
 
+    def service_account(self, namespace: str, name: str) -> ServiceAccount | None: ...
+
+    def cluster_trust_bundle(self, name: str) -> ClusterTrustBundle | None: ...
+
+    def cluster_trust_bundles(self, signer_name: str) -> list[ClusterTrustBundle]:
+        """All bundles of a signer."""
+        ...
+
     def namespaces_with(self, kind: str, name: str) -> list[str]:
         """Other places where an object of this name exists: the most common reason why one is missing here."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """Which token is wanted: for whom, for how long, and the objects that it is bound to."""
+
+    namespace: str
+    service_account: str
+    service_account_uid: str
+    expiration_seconds: int
+    audiences: tuple[str, ...] = ()  # none: the issuer itself
+    pod_name: str = ""
+    pod_uid: str = ""
+    secret_name: str = ""
+    secret_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedToken:
+    """A token, and when it ends and should be replaced, in seconds since the epoch. Its repr does not show it."""
+
+    text: str = field(repr=False)
+    expires_at: float
+    refresh_at: float
+
+
+class Tokens(Protocol):
+    """Who gives out tokens of service accounts."""
+
+    def now(self) -> float:
+        """The clock that the times of tokens are read on."""
+        ...
+
+    def token(self, request: TokenRequest) -> IssuedToken:
+        """A token that is valid now: the one given out before as long as it need not be replaced. Answers at once."""
+        ...
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop what was given out for a pod."""
         ...
 
 
@@ -54,6 +104,7 @@ class PluginContext:
     objects: Objects
     node: Callable[[], NodeFacts]
     data_directory: Callable[[], str]  # a fresh name such as `..2026_11_17_12_00_00.123456789`
+    tokens: Tokens | None = None  # None: nobody issues tokens here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +141,9 @@ class Mounter(Protocol):
 
     def path(self, uid: PodUid, spec: VolumeSpec) -> str: ...
 
-    async def set_up(self, request: Setup) -> None: ...
+    async def set_up(self, request: Setup) -> float | None:
+        """Returns the seconds after which the volume wants to be set up again, if it does."""
+        ...
 
     async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
         """Undo, from the names alone: after a restart the spec is a skeleton."""
@@ -141,6 +194,7 @@ class Offer:
     attributes: Attributes = Attributes()
     takes_mount_options: bool = False
     refreshes: bool = False  # its content follows objects or the pod itself
+    maps_devices: bool = False  # the mounter gives the pod a raw device, not a directory
 
 
 class VolumePlugin(Protocol):
@@ -161,6 +215,31 @@ class VolumePlugin(Protocol):
         """The objects its content comes from."""
         ...
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
-        """A spec, as far as the directory name tells, from which the volume can be torn down."""
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
+        """A spec, as far as the directory name tells, from which the volume can be torn down.
+
+        `block` is set for what was found among a pod's raw devices; `Refused` when the plugin maps none.
+        """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a plugin's own directories tell of a volume: it may be staged, and there for these pods."""
+
+    spec: VolumeSpec
+    pods: tuple[PodUid, ...] = ()
+
+
+@runtime_checkable
+class Traceable(Protocol):
+    """A plugin that keeps things on the node which no pod's directory need show."""
+
+    def traces(self) -> Iterable[Trace]:
+        """Every volume of which something is or may be left, from names alone."""
+        ...
+
+
+def refuse_block(volume_name: str) -> Refused:
+    """What a plugin without raw devices says when one of its volumes is found among them."""
+    return Refused(f"cannot make sense of block volume {volume_name!r}", why="its type has no raw block volumes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from mooring.errors import NotYet
 from mooring.host.atomic_writer import PayloadFile
@@ -11,6 +12,14 @@ from mooring.kube.objects.volumes import KeyToPath
 from mooring.plugins.interface import Objects
 
 Payload = Mapping[str, PayloadFile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """All files of a volume, and the seconds after which they want to be looked at again, if any do."""
+
+    files: Payload
+    look_again_after: float | None = None
 
 
 def config_map_data(objects: Objects, namespace: str, name: str, *, optional: bool) -> Mapping[str, bytes]:
@@ -36,13 +45,18 @@ def secret_data(objects: Objects, namespace: str, name: str, *, optional: bool) 
 def _missing(objects: Objects, kind: str, namespace: str, name: str, *, optional: bool) -> Mapping[str, bytes]:
     if optional:
         return {}
+    advice = "Create it, correct the name, or mark the volume's source optional: true"
+    raise missing_object(objects, kind, namespace, name, advice)
+
+
+def missing_object(objects: Objects, kind: str, namespace: str, name: str, advice: str) -> NotYet:
+    """The wait for an object; one of the same name elsewhere is told, for that is the most common mistake."""
     why = f'{kind.lower()} "{name}" not found in namespace {namespace!r}'
-    next_step = "Create it, correct the name, or mark the volume's source optional: true"
     elsewhere = ", ".join(repr(each) for each in objects.namespaces_with(kind, name))
     if elsewhere:
         why += f", only in {elsewhere}"
-        next_step = f"A pod can only use those of its own namespace: create it in {namespace!r}, or move the pod"
-    raise NotYet(f"cannot read {kind} {name!r}", why=why, next_step=next_step)
+        advice = f"A pod can only use those of its own namespace: create it in {namespace!r}, or move the pod"
+    return NotYet(f"cannot read {kind} {name!r}", why=why, next_step=advice)
 
 
 def files_of(

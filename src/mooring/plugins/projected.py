@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import math
+
 from mooring.errors import MooringError, NotYet, Refused
 from mooring.host.atomic_writer import PayloadFile
+from mooring.kube.defaults import DEFAULT_TOKEN_SECONDS, stable_uid
 from mooring.kube.objects.pod import Pod
-from mooring.kube.objects.volumes import ProjectedVolumeSource, Volume, VolumeProjection
+from mooring.kube.objects.volumes import (
+    ProjectedVolumeSource,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
 from mooring.plugins.content import ContentMounter, default_mode
 from mooring.plugins.downward_api import downward_files
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup
-from mooring.plugins.payload import Payload, config_map_data, files_of, secret_data
+from mooring.plugins.interface import (
+    Attributes,
+    ObjectRef,
+    Objects,
+    Offer,
+    PluginContext,
+    Setup,
+    TokenRequest,
+    refuse_block,
+)
+from mooring.plugins.payload import Content, Payload, config_map_data, files_of, missing_object, secret_data
+from mooring.plugins.trust_bundles import bundle_reference, trust_anchors
 from mooring.world.names import PluginName
 from mooring.world.spec import VolumeSpec
 
 NAME = PluginName("kubernetes.io/projected")
+DEFAULT_ACCOUNT = "default"
 
 
 class ProjectedPlugin:
-    """The projected volume type. Tokens, trust bundles and pod certificates are refused with their reason."""
+    """The projected volume type. Pod certificates are refused with their reason."""
 
     name = NAME
 
     def __init__(self, context: PluginContext) -> None:
         self._objects = context.objects
         self._node = context.node
-        mounter = ContentMounter(context, NAME, self._collect, memory=True)
+        self._tokens = context.tokens
+        gone = self._tokens.forget_pod if self._tokens is not None else None
+        mounter = ContentMounter(context, NAME, self._collect, memory=True, torn_down=gone)
         attributes = Attributes(read_only=True, managed=True, relabel=True)
         self._offer = Offer(mounter=mounter, checker=mounter, attributes=attributes, refreshes=True)
 
@@ -45,28 +66,47 @@ class ProjectedPlugin:
                 found.append(ObjectRef("ConfigMap", namespace, source.config_map.name))
             if source.secret is not None:
                 found.append(ObjectRef("Secret", namespace, source.secret.name))
+            if source.service_account_token is not None:
+                found.append(ObjectRef("ServiceAccount", namespace, account_name(pod)))
+            if source.cluster_trust_bundle is not None:
+                found.append(bundle_reference(source.cluster_trust_bundle))
         return tuple(found)
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
+        if block:
+            raise refuse_block(volume_name)
         return VolumeSpec(volume=Volume(name=volume_name, projected=ProjectedVolumeSource()))
 
-    def _collect(self, request: Setup) -> Payload:
+    def _collect(self, request: Setup) -> Content:
         """All sources in order; later ones win. All are tried, so that one message tells everything that is wrong."""
-        source = _source(request.spec)
-        mode = default_mode(source.default_mode)
-        payload: dict[str, PayloadFile] = {}
+        files: dict[str, PayloadFile] = {}
+        waits: list[float] = []
         problems: list[MooringError] = []
-        for projection in source.sources:
+        for projection in _source(request.spec).sources:
             try:
-                payload.update(self._project(request.pod, projection, mode, source.default_user))
+                content = self._project(request, projection)
             except MooringError as error:
                 problems.append(error)
+                continue
+            files.update(content.files)
+            if content.look_again_after is not None:
+                waits.append(content.look_again_after)
         if problems:
             raise _together(request.spec.name, problems)
-        return payload
+        return Content(files=files, look_again_after=min(waits, default=None))
 
-    def _project(self, pod: Pod, projection: VolumeProjection, mode: int, user: int | None) -> Payload:
-        namespace = pod.metadata.namespace
+    def _project(self, request: Setup, projection: VolumeProjection) -> Content:
+        if projection.service_account_token is not None:
+            return self._token(request, projection.service_account_token)
+        if projection.cluster_trust_bundle is not None:
+            bundle = projection.cluster_trust_bundle
+            anchors = trust_anchors(self._objects, bundle)
+            return Content(files={bundle.path: _credential(request, anchors, bundle.user)})
+        return Content(files=self._plain_files(request, projection))
+
+    def _plain_files(self, request: Setup, projection: VolumeProjection) -> Payload:
+        pod, source = request.pod, _source(request.spec)
+        namespace, mode, user = pod.metadata.namespace, default_mode(source.default_mode), source.default_user
         if projection.config_map is not None:
             part = projection.config_map
             data = config_map_data(self._objects, namespace, part.name, optional=part.optional)
@@ -82,6 +122,53 @@ class ProjectedPlugin:
             return payload
         raise _not_served(projection)
 
+    def _token(self, request: Setup, source: ServiceAccountTokenProjection) -> Content:
+        if self._tokens is None:
+            raise Refused(
+                f"cannot project a service account token ({source.path!r})",
+                why="nobody issues tokens here",
+                next_step="Take the source out of the volume",
+            )
+        wanted = TokenRequest(
+            namespace=request.pod.metadata.namespace,
+            service_account=account_name(request.pod),
+            service_account_uid=account_uid(self._objects, request.pod),
+            audiences=(source.audience,) if source.audience else (),
+            expiration_seconds=source.expiration_seconds or DEFAULT_TOKEN_SECONDS,
+            pod_name=request.pod.metadata.name,
+            pod_uid=request.uid,
+        )
+        issued = self._tokens.token(wanted)
+        rest = max(0.0, issued.refresh_at - self._tokens.now())
+        return Content(
+            files={source.path: _credential(request, issued.text.encode(), source.user)},
+            look_again_after=None if math.isinf(rest) else rest,
+        )
+
+
+def account_name(pod: Pod) -> str:
+    """The service account that a pod runs as."""
+    return pod.spec.service_account_name or pod.spec.service_account or DEFAULT_ACCOUNT
+
+
+def account_uid(objects: Objects, pod: Pod) -> str:
+    """The UID of a pod's service account. The account `default` is in every namespace, written or not."""
+    namespace, name = pod.metadata.namespace, account_name(pod)
+    found = objects.service_account(namespace, name)
+    if found is not None and found.metadata.uid:
+        return found.metadata.uid
+    if found is None and name != DEFAULT_ACCOUNT:
+        raise missing_object(objects, "ServiceAccount", namespace, name, "Create it, or correct serviceAccountName")
+    return stable_uid(namespace, name, kind="ServiceAccount")
+
+
+def _credential(request: Setup, data: bytes, own_user: int | None) -> PayloadFile:
+    """A file that only those may read who need it, as soon as it is known who they are."""
+    source = _source(request.spec)
+    user = next((user for user in (own_user, source.default_user, request.fs_user) if user is not None), None)
+    private = user is not None or request.fs_group is not None
+    return PayloadFile(data=data, mode=0o600 if private else default_mode(source.default_mode), uid=user)
+
 
 def _together(volume: str, problems: list[MooringError]) -> MooringError:
     """One error for all: a wait if each of them is one, for then an event ends it."""
@@ -91,19 +178,13 @@ def _together(volume: str, problems: list[MooringError]) -> MooringError:
 
 
 def _not_served(projection: VolumeProjection) -> Refused:
-    if projection.service_account_token is not None:
-        what, path = "a service account token", projection.service_account_token.path
-    elif projection.cluster_trust_bundle is not None:
-        what, path = "a cluster trust bundle", projection.cluster_trust_bundle.path
-    elif projection.pod_certificate is not None:
-        what, path = "a pod certificate", projection.pod_certificate.signer_name
-    else:
-        return Refused("cannot project a source", why="it names none of configMap, secret and downwardAPI")
-    return Refused(
-        f"cannot project {what} ({path!r})",
-        why="this version of mooring has nobody to issue it",
-        next_step="Take the source out of the volume",
-    )
+    if projection.pod_certificate is not None:
+        return Refused(
+            f"cannot project a pod certificate ({projection.pod_certificate.signer_name!r})",
+            why="that needs a Kubernetes API server, where signers answer certificate requests",
+            next_step="Take the source out of the volume",
+        )
+    return Refused("cannot project a source", why="it names no source that mooring knows")
 
 
 def _source(spec: VolumeSpec) -> ProjectedVolumeSource:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import SecretVolumeSource, Volume
 from mooring.plugins.content import ContentMounter, default_mode
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup
-from mooring.plugins.payload import Payload, files_of, secret_data
+from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup, refuse_block
+from mooring.plugins.payload import Content, files_of, secret_data
 from mooring.world.names import PluginName
 from mooring.world.spec import VolumeSpec
 
@@ -36,13 +36,15 @@ class SecretPlugin:
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
         return (ObjectRef("Secret", pod.metadata.namespace, _source(spec).secret_name),)
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
+        if block:
+            raise refuse_block(volume_name)
         return VolumeSpec(volume=Volume(name=volume_name, secret=SecretVolumeSource(secret_name=volume_name)))
 
-    def _collect(self, request: Setup) -> Payload:
+    def _collect(self, request: Setup) -> Content:
         source = _source(request.spec)
         namespace = request.pod.metadata.namespace
-        return files_of(
+        files = files_of(
             "Secret",
             source.secret_name,
             secret_data(self._objects, namespace, source.secret_name, optional=source.optional),
@@ -51,6 +53,7 @@ class SecretPlugin:
             user=source.default_user,
             optional=source.optional,
         )
+        return Content(files=files)
 
 
 def _source(spec: VolumeSpec) -> SecretVolumeSource:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mooring.engine.waiters import Waiters
 from mooring.kube.delta_fifo import Tombstone
 from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.listener import Handler
-from mooring.kube.objects.kinds import CLAIM, CONFIG_MAP, NODE, PERSISTENT_VOLUME, POD, SECRET, Kind, ObjectT
+from mooring.kube.objects.certificates import ClusterTrustBundle
+from mooring.kube.objects.kinds import (
+    CLAIM,
+    CLUSTER_TRUST_BUNDLE,
+    CONFIG_MAP,
+    NODE,
+    PERSISTENT_VOLUME,
+    POD,
+    SECRET,
+    SERVICE_ACCOUNT,
+    Kind,
+    ObjectT,
+)
+from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.node import Node
-from mooring.kube.objects.pod import ConfigMap, Pod, Secret
+from mooring.kube.objects.pod import ConfigMap, Pod, Secret, ServiceAccount
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.plugins.interface import ObjectRef
 from mooring.world.names import PodUid
@@ -33,12 +46,14 @@ class PodSink(Protocol):
 
 
 class InformedObjects:
-    """Look-ups in informer caches: ConfigMaps, Secrets, claims, PersistentVolumes and this node."""
+    """Look-ups in informer caches: ConfigMaps, Secrets, accounts, trust bundles, claims, volumes and this node."""
 
     def __init__(self, factory: SharedInformerFactory, node_name: str) -> None:
         self._node_name = node_name
         self._config_maps = factory.informer(CONFIG_MAP).indexer
         self._secrets = factory.informer(SECRET).indexer
+        self._service_accounts = factory.informer(SERVICE_ACCOUNT).indexer
+        self._trust_bundles = factory.informer(CLUSTER_TRUST_BUNDLE).indexer
         self._claims = factory.informer(CLAIM).indexer
         self._volumes = factory.informer(PERSISTENT_VOLUME).indexer
         self._nodes = factory.informer(NODE).indexer
@@ -49,6 +64,15 @@ class InformedObjects:
     def secret(self, namespace: str, name: str) -> Secret | None:
         return self._secrets.get_by_key(f"{namespace}/{name}")
 
+    def service_account(self, namespace: str, name: str) -> ServiceAccount | None:
+        return self._service_accounts.get_by_key(f"{namespace}/{name}")
+
+    def cluster_trust_bundle(self, name: str) -> ClusterTrustBundle | None:
+        return self._trust_bundles.get_by_key(name)
+
+    def cluster_trust_bundles(self, signer_name: str) -> list[ClusterTrustBundle]:
+        return [bundle for bundle in self._trust_bundles.list() if bundle.spec.signer_name == signer_name]
+
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         return self._claims.get_by_key(f"{namespace}/{name}")
 
@@ -56,8 +80,16 @@ class InformedObjects:
         return self._volumes.get_by_key(name)
 
     def namespaces_with(self, kind: str, name: str) -> list[str]:
-        indexer = self._config_maps if kind == "ConfigMap" else self._secrets
-        return sorted(obj.metadata.namespace for obj in indexer.list() if obj.metadata.name == name)
+        match kind:
+            case "ConfigMap":
+                every: Sequence[KubernetesObject] = self._config_maps.list()
+            case "Secret":
+                every = self._secrets.list()
+            case "ServiceAccount":
+                every = self._service_accounts.list()
+            case _:
+                every = ()
+        return sorted(obj.metadata.namespace for obj in every if obj.metadata.name == name)
 
     def node(self) -> Node | None:
         """This node's object: the one of its name, or the only one there is."""
@@ -85,6 +117,8 @@ class InformedPods:
         await self._factory.wait_for_cache_sync()
         self._tell_objects(CONFIG_MAP)
         self._tell_objects(SECRET)
+        self._tell_objects(SERVICE_ACCOUNT)
+        self._tell_objects(CLUSTER_TRUST_BUNDLE)
         self._tell_objects(CLAIM)
         self._tell_objects(PERSISTENT_VOLUME)
         pods = self._factory.informer(POD).add_event_handler(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mooring.kube.objects.certificates import ClusterTrustBundle
 from mooring.kube.objects.meta import KubernetesObject
-from mooring.kube.objects.pod import ConfigMap, Secret
+from mooring.kube.objects.pod import ConfigMap, Secret, ServiceAccount
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.plugins.interface import ObjectRef
 
@@ -33,6 +34,18 @@ class ObjectTable:
     def secret(self, namespace: str, name: str) -> Secret | None:
         found = self._objects.get(ObjectRef("Secret", namespace, name))
         return found if isinstance(found, Secret) else None
+
+    def service_account(self, namespace: str, name: str) -> ServiceAccount | None:
+        found = self._objects.get(ObjectRef("ServiceAccount", namespace, name))
+        return found if isinstance(found, ServiceAccount) else None
+
+    def cluster_trust_bundle(self, name: str) -> ClusterTrustBundle | None:
+        found = self._objects.get(ObjectRef("ClusterTrustBundle", "", name))
+        return found if isinstance(found, ClusterTrustBundle) else None
+
+    def cluster_trust_bundles(self, signer_name: str) -> list[ClusterTrustBundle]:
+        every = (obj for obj in self._objects.values() if isinstance(obj, ClusterTrustBundle))
+        return [bundle for bundle in every if bundle.spec.signer_name == signer_name]
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         found = self._objects.get(ObjectRef("PersistentVolumeClaim", namespace, name))

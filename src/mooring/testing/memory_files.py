@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mooring.host.interface import FileKind, NewFile, Ownership, OwnershipReport
 from mooring.host.paths import checked_component
-from mooring.testing.memory_tree import FileSystem, Mount, Node, failure, resolve, resolve_parent
+from mooring.testing.memory_tree import (
+    FileSystem,
+    Mount,
+    Node,
+    Place,
+    failure,
+    parts_inside,
+    resolve,
+    resolve_beneath,
+    resolve_parent,
+)
 
 UMASK = 0o022
 
@@ -42,6 +52,19 @@ class MemoryFiles:
             return
         if directory.entries is None:
             raise failure(errno.EEXIST, path)
+
+    def make_beneath(self, top: Place, relative: str, mode: int) -> None:
+        """mkdir -p inside a volume, with exact modes."""
+        place, missing = _existing_part(top, relative)
+        for name in missing:
+            mount, directory = place
+            found = _children(directory, relative).get(name)
+            if name == ".." or (found is not None and found.entries is None):
+                raise failure(errno.ENOENT if name == ".." else errno.ENOTDIR, relative)
+            made = self._make_in(mount, directory, name, FileKind.DIRECTORY, 0o700, relative)
+            made.mode = mode & 0o7777
+            place = (mount, made)
+            self._step("make_subpath", relative)
 
     def write(self, directory: str, files: Sequence[NewFile]) -> None:
         mount, node = resolve(self.root, directory)
@@ -175,6 +198,20 @@ class MemoryFiles:
             del node.parent.entries[node.name]
             node.parent.modified_at = self._now()
         _drop(mount.file_system, node)
+
+
+def _existing_part(top: Place, relative: str) -> tuple[Place, list[str]]:
+    """The deepest directory of a path inside a volume that is there, and the components that are missing."""
+    parts = parts_inside(relative, relative)[::-1]
+    for count in range(len(parts), 0, -1):
+        try:
+            place = resolve_beneath(top, "/".join(parts[:count]))
+        except FileNotFoundError:
+            continue
+        if place[1].entries is None:
+            raise failure(errno.ENOTDIR, relative)
+        return place, parts[count:]
+    return top, parts
 
 
 def _check_writable(mount: Mount, path: str) -> None:

@@ -11,23 +11,27 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from mooring.host import mount_options
 from mooring.host.interface import (
     CheckReport,
     DeviceFacts,
     FileFacts,
     FileKind,
+    FileSystemUsage,
     MountFacts,
     NewFile,
     Ownership,
     OwnershipReport,
     Risk,
     Signature,
+    TreeUsage,
 )
 from mooring.host.programs import ProgramResult
+from mooring.testing import memory_usage
 from mooring.testing.memory_devices import MemoryDevices
 from mooring.testing.memory_files import UMASK, MemoryFiles
 from mooring.testing.memory_mounts import MemoryMounts
-from mooring.testing.memory_tree import described, facts_of, failure, resolve, topmost
+from mooring.testing.memory_tree import described, facts_of, failure, resolve, resolve_beneath, topmost
 
 T = TypeVar("T")
 Hook = Callable[[str, str], None]
@@ -118,6 +122,13 @@ class MemoryHost:
     def mounts(self) -> Sequence[MountFacts]:
         return self._mounts.facts()
 
+    def file_system_usage(self, path: str) -> FileSystemUsage:
+        mount, _ = resolve(self._root, path)
+        return memory_usage.file_system_usage(mount.file_system)
+
+    def tree_usage(self, path: str, budget: int) -> TreeUsage:
+        return memory_usage.tree_usage(*resolve(self._root, path, follow=False), budget)
+
     # -- making --------------------------------------------------------------------------------------------------
     def make_directories(self, path: str, mode: int) -> None:
         self._before("make_directories", path)
@@ -183,15 +194,42 @@ class MemoryHost:
         self._mounts.resize_tmpfs(path, size)
         self._after("resize_tmpfs", path)
 
-    def bind(self, source: str, target: str, *, read_only: bool = False, recursive: bool = False) -> None:
+    def bind(
+        self,
+        source: str,
+        target: str,
+        *,
+        read_only: bool = False,
+        recursive: bool = False,
+        flags: Sequence[str] = (),
+    ) -> None:
         self._before("bind", target)
-        self._mounts.bind(source, target, read_only, recursive)
+        chosen = mount_options.parse(flags).mount_flags
+        self._mounts.bind(source, target, read_only or "ro" in chosen, recursive, chosen)
         self._after("bind", target)
 
-    def unmount(self, path: str) -> None:
+    def unmount(self, path: str, *, lazy: bool = False) -> None:
         self._before("unmount", path)
-        self._mounts.unmount(path)
+        self._mounts.unmount(path, lazy)
         self._after("unmount", path)
+
+    # -- inside a volume -----------------------------------------------------------------------------------------
+    def look_beneath(self, root: str, relative: str) -> FileFacts | None:
+        try:
+            return facts_of(*resolve_beneath(resolve(self._root, root), relative))
+        except FileNotFoundError:
+            return None
+
+    def make_subpath(self, root: str, relative: str, mode: int) -> None:
+        self._before("make_subpath", f"{root}/{relative}")
+        self._files.make_beneath(resolve(self._root, root), relative, mode)
+        self._after("make_subpath", f"{root}/{relative}")
+
+    def bind_beneath(self, root: str, relative: str, target: str, *, read_only: bool = False) -> None:
+        self._before("bind_beneath", target)
+        place = resolve_beneath(resolve(self._root, root), relative)
+        self._mounts.bind_place(place, target, read_only, recursive=False)
+        self._after("bind_beneath", target)
 
     # -- devices -------------------------------------------------------------------------------------------------
     def device(self, path: str) -> DeviceFacts | None:

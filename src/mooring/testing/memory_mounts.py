@@ -11,6 +11,7 @@ from mooring.testing.memory_tree import (
     FileSystem,
     Mount,
     Node,
+    Place,
     failure,
     path_in_file_system,
     path_of,
@@ -84,22 +85,32 @@ class MemoryMounts:
         """Whether a file system is mounted anywhere."""
         return any(mount.file_system is file_system for mount in self._mounts.values())
 
-    def bind(self, source: str, target: str, read_only: bool, recursive: bool) -> None:
-        seen, root = resolve(self.root, source)
+    def bind(self, source: str, target: str, read_only: bool, recursive: bool, flags: tuple[str, ...]) -> None:
+        self.bind_place(resolve(self.root, source), target, read_only, recursive, flags)
+
+    def bind_place(
+        self, place: Place, target: str, read_only: bool, recursive: bool, flags: tuple[str, ...] = ()
+    ) -> None:
+        seen, root = place
         parent, point = resolve(self.root, target)
         if (root.entries is None) is not (point.entries is None):
             raise failure(errno.ENOTDIR, target)
         below = [mount for mount in self._mounts.values() if recursive and mount.parent is seen]
         top = self._attach(parent, point, seen.file_system, root, read_only=read_only or seen.read_only)
-        top.flags = seen.flags
+        top.flags = (*seen.flags, *flags)
         for mount in below:
             if mount is not top and _is_below(mount.point, root):
-                self._clone(mount, top, read_only)
+                self._clone(mount, top, read_only, flags)
 
-    def unmount(self, path: str) -> None:
+    def unmount(self, path: str, lazy: bool) -> None:
         mount = self._required(path)
-        if mount.children or mount.holds or mount is self.root:
+        if mount is self.root or (not lazy and (mount.children or mount.holds)):
             raise failure(errno.EBUSY, path)
+        self._drop(mount)
+
+    def _drop(self, mount: Mount) -> None:
+        for child in [child for child in self._mounts.values() if child.parent is mount]:
+            self._drop(child)
         mount.detach()
         del self._mounts[mount.id]
 
@@ -124,14 +135,14 @@ class MemoryMounts:
         self._mounts[mount.id] = mount
         return mount
 
-    def _clone(self, original: Mount, parent: Mount, read_only: bool) -> None:
+    def _clone(self, original: Mount, parent: Mount, read_only: bool, flags: tuple[str, ...]) -> None:
         pending = [(original, parent)]
         while pending:
             mount, onto = pending.pop()
             children = [child for child in self._mounts.values() if child.parent is mount]
             where, point = topmost(onto, mount.point)
             copy = self._attach(where, point, mount.file_system, mount.root, read_only=read_only or mount.read_only)
-            copy.flags = mount.flags
+            copy.flags = (*mount.flags, *flags)
             pending.extend((child, copy) for child in reversed(children))
 
 

@@ -15,7 +15,7 @@ from mooring.kube.objects.pod import Pod
 from mooring.manager.pods import PodStates
 from mooring.manager.volume_manager import VolumeManager
 from mooring.plugins.builtin import BUILTIN
-from mooring.plugins.interface import NodeFacts, ObjectRef, PluginContext, VolumePlugin
+from mooring.plugins.interface import NodeFacts, ObjectRef, PluginContext, Tokens, VolumePlugin
 from mooring.plugins.manager import VolumePluginManager
 from mooring.settings import Settings
 from mooring.sources.object_table import ObjectTable
@@ -38,6 +38,7 @@ class MemoryNode:
         plugins: Callable[[PluginContext], Iterable[VolumePlugin]] | None = None,
         states: PodStates | None = None,
         settings: Settings | None = None,
+        tokens: Tokens | None = None,
         seed: int = 0,
     ) -> None:
         self.host = host if host is not None else MemoryHost()
@@ -48,6 +49,7 @@ class MemoryNode:
         self.facts = NodeFacts(name="memory-node", memory=GIBIBYTE, cpu_milli=2000)
         self._states = states
         self._plugins = plugins
+        self._tokens = tokens
         self.manager = self.new_manager()
 
     def new_manager(self) -> VolumeManager:
@@ -58,6 +60,7 @@ class MemoryNode:
             objects=self.objects,
             node=lambda: self.facts,
             data_directory=self._data_directory,
+            tokens=self._tokens,
         )
         made = self._plugins(context) if self._plugins is not None else (factory(context) for factory in BUILTIN)
         self.manager = VolumeManager(

@@ -179,6 +179,44 @@ def _resolve_with_links(root: Mount, path: str, follow: bool) -> Place:
     return mount, node
 
 
+def resolve_beneath(top: Place, relative: str) -> Place:
+    """Return where a path inside a volume leads: EXDEV when that is, or takes a way, outside of it."""
+    if top[1].entries is None:
+        raise failure(errno.ENOTDIR, relative)
+    above = [top]
+    pending = parts_inside(relative, relative)
+    links = 0
+    while pending:
+        name, (mount, node) = pending.pop(), above[-1]
+        if node.entries is None:
+            raise failure(errno.ENOTDIR, relative)
+        if name == "..":
+            if len(above) == 1:
+                raise failure(errno.EXDEV, relative)
+            above.pop()
+            continue
+        child = node.entries.get(name)
+        if child is None:
+            raise failure(errno.ENOENT, relative)
+        if child.text is None:
+            above.append(topmost(mount, child))
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise failure(errno.ELOOP, relative)
+        pending.extend(parts_inside(child.text, relative))
+    return above[-1]
+
+
+def parts_inside(text: str, relative: str) -> list[str]:
+    """The components of a path that starts in a volume, last one first."""
+    if text.startswith("/"):
+        raise failure(errno.EXDEV, relative)
+    if "\0" in text:
+        raise failure(errno.EINVAL, relative)
+    return [part for part in reversed(text.split("/")) if part not in ("", ".")]
+
+
 def path_of(mount: Mount, node: Node) -> str:
     """Return the absolute path at which a place is seen now; renames above it are reflected."""
     names: list[str] = []

@@ -18,7 +18,7 @@ from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
 from mooring.kube.objects.volumes import FlexVolumeSource
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup
+from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup, refuse_block
 from mooring.world.names import PluginName, PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -188,7 +188,9 @@ class ScriptedPlugin:
         follows = source.options.get("follows") if source is not None else None
         return (ObjectRef("ConfigMap", pod.metadata.namespace, follows),) if follows else ()
 
-    def reconstruct(self, volume_name: str) -> VolumeSpec:
+    def reconstruct(self, volume_name: str, *, block: bool = False) -> VolumeSpec:
+        if block:
+            raise refuse_block(volume_name)
         source = FlexVolumeSource(driver=self.name)
         spec = PersistentVolumeSpec(flex_volume=source, volume_mode="Filesystem")
         return VolumeSpec(persistent_volume=PersistentVolume(metadata=ObjectMeta(name=volume_name), spec=spec))

@@ -26,6 +26,7 @@ class Outcome:
     device_path: str = ""
     revision: int = -1  # of the wish that a mount satisfied
     spec: VolumeSpec | None = None  # that a set-up was done from, or begun from
+    look_again_after: float | None = None  # seconds after which a mounted volume wants to be set up again
 
     @property
     def succeeded(self) -> bool:
@@ -56,7 +57,7 @@ def in_doubt_while_unmounting(actual: ActualVolume, pod: PodUid) -> ActualVolume
 
 def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> ActualVolume:
     """What is known of a volume after an operation ended."""
-    after = replace(actual, failures=_failures(actual, operation, outcome))
+    after = replace(actual, failures=_failures(actual, operation, outcome), spec=_spec(actual, operation, outcome))
     match operation:
         case Attach():
             found = actual.attachability is Attachability.UNCERTAIN
@@ -69,7 +70,12 @@ def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Out
             )
         case Stage():
             presence = after_setup(actual.stage, outcome.result, reconstructed=actual.stage_reconstructed)
-            return replace(after, stage=presence, stage_path=outcome.path or actual.stage_path)
+            return replace(
+                after,
+                stage=presence,
+                stage_path=outcome.path or actual.stage_path,
+                stage_reconstructed=actual.stage_reconstructed and not outcome.succeeded,
+            )
         case Mount():
             return replace(after, mounts=_after_mount(actual, operation.pod, outcome))
         case Unmount():
@@ -84,6 +90,12 @@ def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Out
             return replace(after, attachment=after_teardown(actual.attachment, outcome.result))
         case _:
             assert_never(operation)
+
+
+def _spec(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> VolumeSpec:
+    """What was set up from a spec is that: the skeleton found on disk knows neither its claim nor its source."""
+    is_setup = isinstance(operation, Attach | Stage | Mount)
+    return outcome.spec if is_setup and outcome.succeeded and outcome.spec is not None else actual.spec
 
 
 def _after_mount(actual: ActualVolume, pod: PodUid, outcome: Outcome) -> Mapping[PodUid, ActualMount]:

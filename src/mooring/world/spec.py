@@ -58,6 +58,10 @@ class VolumeSpec:
         reference = self.persistent_volume.spec.claim_ref if self.persistent_volume is not None else None
         return f"{reference.namespace}/{reference.name}" if reference is not None else ""
 
+    def is_volume(self, name: str) -> bool:
+        """Whether this is the PersistentVolume of that name."""
+        return self.persistent_volume is not None and self.persistent_volume.metadata.name == name
+
     @property
     def gid(self) -> str:
         """The group that the PersistentVolume's annotation asks for, or nothing."""

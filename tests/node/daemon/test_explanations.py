@@ -28,9 +28,13 @@ CAUSES = {
     "medium": ("emptyDir: {medium: Disk}", "unknown storage medium 'Disk'"),
     "huge": ("emptyDir: {medium: HugePages}", "mooring does not serve the storage medium 'HugePages'"),
     "claim": ("persistentVolumeClaim: {claimName: absent}", 'persistentvolumeclaims "absent" not found'),
-    "token": (
-        "projected: {sources: [{serviceAccountToken: {path: t}}]}",
-        "cannot project a service account token ('t'): this version of mooring has nobody to issue it",
+    "certificate": (
+        "projected: {sources: [{podCertificate: {signerName: a.b/c, keyType: ED25519, credentialBundlePath: p}}]}",
+        "cannot project a pod certificate ('a.b/c'): that needs a Kubernetes API server",
+    ),
+    "anchors": (
+        "projected: {sources: [{clusterTrustBundle: {path: p, name: absent}}]}",
+        'clustertrustbundle "absent" not found',
     ),
 }
 

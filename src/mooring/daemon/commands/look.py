@@ -20,6 +20,7 @@ _VOLUME_COLUMNS = [
     ("PATH", "path"),
     ("REASON", "reason"),
 ]
+_USAGE_COLUMNS = [("CAPACITY", "capacity"), ("USED", "used"), ("INODES", "inodes")]
 _COLUMNS = {
     "pods": [("POD", "pod"), ("READY", "ready"), ("MOUNTED", "mounted"), ("VOLUMES", "volumes"), ("CAUSE", "cause")],
     "volumes": _VOLUME_COLUMNS,
@@ -42,12 +43,37 @@ _KINDS = {"pod": "pod", "pods": "pod", "po": "pod", "volume": "volume", "volumes
 @click.command()
 @click.argument("what", type=click.Choice(sorted(_COLUMNS)))
 @root_option
-@output_option("table", "json", "yaml")
+@output_option("table", "wide", "json", "yaml")
 @click.pass_context
 def get(context: click.Context, what: str, root: str | None, output: str) -> None:
-    """List pods, volumes, claims, drivers, operations, events or findings."""
-    rows = Client(settings_of(context, root).root).get(f"/v1/{what}")
-    show(rows, _COLUMNS[what], output, empty=f"no {what}")
+    """List pods, volumes, claims, drivers, operations, events or findings. `-o wide` shows how full volumes are."""
+    client, columns = Client(settings_of(context, root).root), _COLUMNS[what]
+    if output == "wide" and what == "volumes":
+        rows = [{**row, **_usage_texts(row["usage"])} for row in client.get("/v1/volumes", {"usage": "1"})]
+        columns = [*_VOLUME_COLUMNS[:4], *_USAGE_COLUMNS, *_VOLUME_COLUMNS[4:]]
+    else:
+        rows = client.get(f"/v1/{what}")
+    show(rows, columns, "table" if output == "wide" else output, empty=f"no {what}")
+
+
+def _usage_texts(usage: dict[str, Any] | None) -> dict[str, str]:
+    """Figures as people read them; a lower bound is marked."""
+    if usage is None:
+        return {}
+    mark = "" if usage["complete"] else "≥"
+    return {
+        "capacity": _bytes(usage["capacity"]),
+        "used": mark + _bytes(usage["used"]),
+        "inodes": f"{mark}{usage['inodes_used']}/{usage['inodes']}",
+    }
+
+
+def _bytes(amount: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
 
 
 @click.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from mooring.kube.objects.certificates import ClusterTrustBundle
 from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.node import Event, Node
 from mooring.kube.objects.pod import ConfigMap, Namespace, Pod, Secret, ServiceAccount
@@ -29,6 +30,7 @@ class Kind(Generic[ObjectT]):
     name: str  # `kind:` in a manifest
     plural: str  # in API paths
     namespaced: bool
+    older_versions: tuple[str, ...] = ()  # `apiVersion`s that mean the same
 
     def __str__(self) -> str:
         return self.name
@@ -47,6 +49,14 @@ STORAGE_CLASS = Kind(StorageClass, "storage.k8s.io/v1", "StorageClass", "storage
 VOLUME_ATTACHMENT = Kind(VolumeAttachment, "storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", False)
 CSI_DRIVER = Kind(CSIDriver, "storage.k8s.io/v1", "CSIDriver", "csidrivers", False)
 CSI_NODE = Kind(CSINode, "storage.k8s.io/v1", "CSINode", "csinodes", False)
+CLUSTER_TRUST_BUNDLE = Kind(
+    ClusterTrustBundle,
+    "certificates.k8s.io/v1",
+    "ClusterTrustBundle",
+    "clustertrustbundles",
+    False,
+    ("certificates.k8s.io/v1beta1", "certificates.k8s.io/v1alpha1"),
+)
 
 ALL_KINDS: tuple[Kind[KubernetesObject], ...] = (
     POD,
@@ -62,9 +72,10 @@ ALL_KINDS: tuple[Kind[KubernetesObject], ...] = (
     VOLUME_ATTACHMENT,
     CSI_DRIVER,
     CSI_NODE,
+    CLUSTER_TRUST_BUNDLE,
 )  # type: ignore[assignment]
 
-_BY_NAME = {(kind.api_version, kind.name): kind for kind in ALL_KINDS}
+_BY_NAME = {(version, kind.name): kind for kind in ALL_KINDS for version in (kind.api_version, *kind.older_versions)}
 
 
 def find_kind(api_version: str, name: str) -> Kind[KubernetesObject] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mooring.errors import NotYet
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
+from mooring.manager.pod_locks import PodLocks
 from mooring.plugins.interface import NodeFacts, Offer
 from mooring.plugins.manager import VolumePluginManager
 from mooring.world.actual import ActualStateOfWorld, ActualVolume
@@ -26,6 +27,7 @@ class OperationContext:
     host: Host
     paths: Paths
     node: Callable[[], NodeFacts]
+    sub_path_locks: PodLocks = field(default_factory=PodLocks)
 
     def wish(self, name: VolumeName) -> tuple[DesiredVolume, VolumeSpec, Offer]:
         """A wanted volume, the spec of its first pod, and what its plugin offers."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from mooring.errors import Doubtful, NotYet, Refused
+from mooring.host.interface import Risk
+from mooring.manager import sub_paths
 from mooring.manager.node_affinity import matches_node
 from mooring.manager.operations.context import OperationContext
 from mooring.manager.operations.pod_directory import make_pod_directories
 from mooring.plugins.interface import NodeFacts, Offer, Setup
 from mooring.world.actual import ActualMount
 from mooring.world.desired import DesiredMount, DesiredVolume
+from mooring.world.names import PodUid
 from mooring.world.operations import Mount, Unmount
 from mooring.world.outcomes import Outcome
 from mooring.world.pod_facts import fs_group, fs_user
@@ -31,12 +34,13 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
             raise
         # The plugin was not asked, so this says nothing of what an earlier try may have left.
         raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
-    await offer.mounter.set_up(_request(context, operation, wish, before))
+    again = await offer.mounter.set_up(_request(context, operation, wish, before))
     return Outcome(
         result=Result.DONE,
         path=offer.mounter.path(operation.pod, wish.spec),
         revision=wish.revision,
         spec=wish.spec,
+        look_again_after=again,
     )
 
 
@@ -76,6 +80,9 @@ def check_spec(spec: VolumeSpec, offer: Offer, node: NodeFacts) -> None:
             why="no matching NodeSelectorTerms: the volume's node affinity does not admit this node",
             next_step=f"Label the node {node.name!r}, or use a volume made for it",
         )
+    if spec.is_block and not offer.maps_devices:
+        why = "its type has no raw block volumes"
+        raise Refused(what, why=why, next_step="Use a PersistentVolume with volumeMode Filesystem")
     if spec.mount_options and not offer.takes_mount_options:
         raise Refused(what, why="mount options are not supported for this volume type")
 
@@ -86,9 +93,34 @@ async def unmount(context: OperationContext, operation: Unmount) -> Outcome:
     held = volume.mounts.get(operation.pod)
     if held is None:
         return Outcome(result=Result.DONE)
-    if context.desired.mount(operation.pod, operation.volume) is not None:
-        # The wish came back while the operation waited for its turn to run.
-        raise NotYet("nothing to unmount", why="the pod wants the volume again")
+    _refuse_wanted(context, operation)
+    await _clean_sub_paths(context, operation.pod, held.spec)
+    _refuse_wanted(context, operation)
     offer = context.plugins.find_by_name(volume.plugin).offer(held.spec)
     await offer.mounter.tear_down(operation.pod, held.spec)
     return Outcome(result=Result.DONE)
+
+
+def _refuse_wanted(context: OperationContext, operation: Unmount) -> None:
+    if context.desired.mount(operation.pod, operation.volume) is not None:
+        # The wish came back while the operation waited for its turn to run.
+        raise NotYet("nothing to unmount", why="the pod wants the volume again")
+
+
+async def _clean_sub_paths(context: OperationContext, pod: PodUid, spec: VolumeSpec) -> None:
+    """Take away what containers saw of the volume's inside: no more of it is made once the volume is in doubt."""
+    host, paths = context.host, context.paths
+    async with context.sub_path_locks.of(pod):
+        if host.look(f"{paths.pod_subpaths_dir(pod)}/{spec.name}") is None:
+            return
+        try:
+            await host.run(
+                lambda: sub_paths.clean_volume(host, paths, pod, spec.name),
+                risk=Risk.HANGING,
+                what=f"remove the sub-paths of volume {spec.name!r}",
+            )
+        except OSError as error:
+            where = f" at {error.filename}" if error.filename else ""
+            why = f"{error.strerror or error}{where}"
+            # The volume itself was not touched, so what is known of it stays as it is.
+            raise NotYet(f"error cleaning subPath mounts of volume {spec.name!r}", why=why) from error

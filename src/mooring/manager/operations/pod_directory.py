@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mooring.errors import NotYet
 from mooring.host.interface import Risk
-from mooring.manager import orphans
+from mooring.manager import orphans, sub_paths
 from mooring.manager.operations.context import OperationContext
 from mooring.world.names import PodUid
 from mooring.world.operations import MakePodDirectory, RemovePodDirectory
@@ -31,9 +31,21 @@ async def remove(context: OperationContext, operation: RemovePodDirectory) -> Ou
     if context.desired.names_for_pod(operation.pod):
         # The pod came back while the operation waited for its turn to run.
         raise NotYet("nothing to remove", why="the pod wants volumes again")
+    await _unmount_sub_paths(context, operation.pod)
     await context.host.run(
         lambda: orphans.remove_pod_directory(context.host, context.paths, operation.pod),
         risk=Risk.CHEAP,
         what=f"remove the directory of pod {operation.pod}",
     )
     return Outcome(result=Result.DONE)
+
+
+async def _unmount_sub_paths(context: OperationContext, pod: PodUid) -> None:
+    host, paths = context.host, context.paths
+    async with context.sub_path_locks.of(pod):
+        if host.look(paths.pod_subpaths_dir(pod)) is not None:
+            await host.run(
+                lambda: sub_paths.unmount_leftovers(host, paths, pod),
+                risk=Risk.HANGING,
+                what=f"unmount the sub-paths of pod {pod}",
+            )

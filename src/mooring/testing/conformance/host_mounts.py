@@ -147,6 +147,23 @@ class BindConformance:
             host.remove_file(f"{place}/target/file")
         assert caught.value.errno == errno.EROFS
 
+    def test_a_bind_has_the_flags_of_its_source_and_its_own(self, host: Host, place: str) -> None:
+        for name in ("source", "first", "second"):
+            host.make_directory(f"{place}/{name}", 0o755)
+        host.bind(f"{place}/source", f"{place}/first", flags=["nosuid", "noatime"])
+        host.bind(f"{place}/first", f"{place}/second", flags=["noexec", "nodiratime"], read_only=True)
+        first, second = mount_at(host, f"{place}/first").options, mount_at(host, f"{place}/second").options
+        assert {"rw", "nosuid", "noatime"} <= set(first)
+        assert not {"noexec", "relatime"} & set(first)
+        assert {"ro", "nosuid", "noatime", "noexec", "nodiratime"} <= set(second)
+
+    def test_a_read_only_mount_stays_so_when_it_is_bound_with_flags(self, host: Host, place: str) -> None:
+        for name in ("source", "first", "second"):
+            host.make_directory(f"{place}/{name}", 0o755)
+        host.bind(f"{place}/source", f"{place}/first", read_only=True)
+        host.bind(f"{place}/first", f"{place}/second", flags=["noexec"])
+        assert mount_at(host, f"{place}/second").options[0] == "ro"
+
     def test_a_file_is_bound_onto_a_file(self, host: Host, place: str) -> None:
         write(host, place, "source", b"seen")
         write(host, place, "target", b"hidden")
