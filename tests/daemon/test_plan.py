@@ -105,3 +105,33 @@ def test_mistakes_are_unusable_input_with_their_places(mooring: CommandLine, man
     assert (ended.status, ended.out) == (2, "")
     assert ended.err.startswith(f"mooring: {manifests}/a.yaml:1: apiVersion: cannot use this document")
     assert ended.err.endswith("mooring: nothing can be planned.\n")
+
+
+CLAIM = """\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: ""
+  local: {path: /disks/a}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}]
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}
+---
+"""
+
+
+def test_claims_find_their_volumes_and_a_disk_may_be_formatted(mooring: CommandLine, manifests: Path) -> None:
+    text = CLAIM.replace("/disks/a", str(manifests)) + pod("db", "persistentVolumeClaim: {claimName: data}")
+    answer = plan(mooring, manifests, text)
+    (operation,) = answer["operations"]
+    assert (operation["operation"], operation["volume"]) == ("mount_device", "disk")
+    assert operation["risks"] == [f"formats {manifests} if it is a disk that carries nothing"]
+    assert answer["waits"] == []

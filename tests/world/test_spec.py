@@ -100,3 +100,9 @@ def test_the_driver_of_a_csi_volume_is_told_for_both_forms() -> None:
         VolumeSpec(volume=Volume(name="v", csi=CSIVolumeSource(driver="inline.example"))).csi_driver == "inline.example"
     )
     assert INLINE.csi_driver == ""
+
+
+def test_a_persistent_volume_is_known_by_its_name() -> None:
+    assert from_volume().is_volume(from_volume().name)
+    assert not from_volume().is_volume("another")
+    assert not INLINE.is_volume(INLINE.name)

@@ -55,9 +55,14 @@ def node_facts(settings: Settings, find_node: Callable[[], Node | None]) -> Call
 
 
 def _of_node(node: Node, plain: NodeFacts) -> NodeFacts:
-    """What the Node object says; what it does not say is the machine's own."""
+    """What the Node object says; memory and processors that it does not tell are the machine's own.
+
+    A Node that tells what it offers and leaves out ephemeral-storage offers none, as for a kubelet.
+    """
     offered = node.status.allocatable
     memory, cpu, storage = (offered.get(name) for name in ("memory", "cpu", "ephemeral-storage"))
+    if storage is None and offered:
+        storage = 0
     return NodeFacts(
         name=node.metadata.name,
         memory=parse_quantity(memory).value if memory is not None else plain.memory,

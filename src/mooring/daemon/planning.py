@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from mooring.controllers.planned_binding import PlannedBinding
 from mooring.controllers.token_manager import UnsignedTokens
 from mooring.daemon.building import build_manager
 from mooring.daemon.mistakes import BadManifests, mistakes_in
@@ -12,17 +13,20 @@ from mooring.daemon.node_facts import node_facts
 from mooring.errors import MooringError
 from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
+from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.node import Node
 from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.manager.node_affinity import matches_node
 from mooring.manager.reconstruction import reconstruct
 from mooring.manager.volume_manager import VolumeManager
-from mooring.plugins.interface import Setup
+from mooring.plugins.interface import NodeFacts, Setup
 from mooring.settings import Settings
 from mooring.sources.manifest_files import ManifestFiles, scan
 from mooring.sources.object_table import ObjectTable
 from mooring.world.desired import DesiredMount, DesiredVolume
 from mooring.world.names import PodUid, VolumeName
-from mooring.world.operations import Mount, Operation, PodOperation, Unmount, kind_of, pod_of
+from mooring.world.operations import Mount, Operation, PodOperation, Stage, Unmount, kind_of, pod_of
 from mooring.world.planner import plan
 from mooring.world.pod_facts import fs_group, fs_user
 from mooring.world.spec import VolumeSpec
@@ -55,6 +59,7 @@ def _manager_of(settings: Settings, paths: Sequence[str]) -> VolumeManager:
         elif not isinstance(obj, Pod):
             objects.put(obj)
     facts = node_facts(settings, lambda: nodes[0] if len(nodes) == 1 else None)
+    _bind([obj for obj, _ in reading.objects.values()], objects, facts)
     host = LinuxHost()
     manager = build_manager(settings, host, objects, facts, clock=lambda: 0.0, tokens=UnsignedTokens())
     reconstruct(host, Paths(settings.root), manager.plugins, manager.actual, lambda _: None)
@@ -63,6 +68,20 @@ def _manager_of(settings: Settings, paths: Sequence[str]) -> VolumeManager:
             manager.pod_changed(obj)
     manager.sources_heard()
     return manager
+
+
+def _bind(manifests: Sequence[KubernetesObject], objects: ObjectTable, facts: Callable[[], NodeFacts]) -> None:
+    """Let claims find their volumes, as they would while the daemon runs."""
+    planned = PlannedBinding(
+        [obj for obj in manifests if isinstance(obj, PersistentVolumeClaim)],
+        [obj for obj in manifests if isinstance(obj, PersistentVolume)],
+        [obj for obj in manifests if isinstance(obj, StorageClass)],
+        lambda volume: matches_node(volume, facts().labels),
+    )
+    for claim in planned.claims.values():
+        objects.put(claim)
+    for volume in planned.volumes.values():
+        objects.put(volume)
 
 
 def _row(manager: VolumeManager, operation: Operation) -> Row:
@@ -95,17 +114,21 @@ def _spec(manager: VolumeManager, name: VolumeName, uid: PodUid | None) -> Volum
 
 
 def _risks(operation: Operation, spec: VolumeSpec, pod: Pod | None) -> Iterator[str]:
-    volume = spec.volume
+    volume, persistent = spec.volume, spec.persistent_volume
     if isinstance(operation, Unmount) and volume is not None and volume.empty_dir is not None:
         yield "deletes the data in it"
-    if not isinstance(operation, Mount) or volume is None:
+    local = persistent.spec.local if persistent is not None else None
+    if isinstance(operation, Stage) and local is not None and not spec.is_block:
+        yield f"formats {local.path} if it is a disk that carries nothing"
+    if not isinstance(operation, Mount):
         return
-    if volume.host_path is not None:
-        yield f"gives containers {volume.host_path.path} of this machine"
-        if volume.host_path.type.endswith("OrCreate"):
+    host_path = volume.host_path if volume is not None else (persistent.spec.host_path if persistent else None)
+    if host_path is not None:
+        yield f"gives containers {host_path.path} of this machine"
+        if host_path.type.endswith("OrCreate"):
             yield "creates it on this machine if it is missing"
     group = fs_group(pod) if pod is not None else None
-    if group is not None and volume.host_path is None:
+    if group is not None and host_path is None:
         yield f"gives its files to group {group}"
 
 
