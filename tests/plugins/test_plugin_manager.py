@@ -38,7 +38,7 @@ SOURCES = {
     "kubernetes.io/downward-api": (Volume(name="v", downward_api=DownwardAPIVolumeSource()), "v"),
     "kubernetes.io/projected": (Volume(name="v", projected=ProjectedVolumeSource()), "v"),
 }
-BUILTIN = {*SOURCES, "kubernetes.io/local-volume"}
+BUILTIN = {*SOURCES, "kubernetes.io/local-volume", "kubernetes.io/image"}
 
 
 class Named:

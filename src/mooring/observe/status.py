@@ -125,7 +125,7 @@ class Status:
             "volume": report.volume,
             "plugin": split_volume_name(report.name)[0] if report.name is not None else None,
             "state": report.state.value,
-            "path": mount.path if mount is not None else None,
+            "path": mount.path or None if mount is not None else None,
             "reason": report.cause,
             "next_step": report.next_step,
             "attempts": report.attempts,

@@ -16,8 +16,8 @@ from mooring.world.presence import Presence
 BUDGET = 1_000_000
 """How many entries of a directory are counted at most."""
 _AT_ONCE = 4
-_UNMEASURED = frozenset({PluginName("kubernetes.io/host-path")})
-"""Types whose content is the machine's own, and not measured by a kubelet either."""
+_UNMEASURED = frozenset({PluginName("kubernetes.io/host-path"), PluginName("kubernetes.io/image")})
+"""Types whose content is the machine's own or the container runtime's, and not measured by a kubelet either."""
 
 Key = tuple[PodUid, VolumeName]
 

@@ -9,6 +9,7 @@ from mooring.plugins.config_map import ConfigMapPlugin
 from mooring.plugins.downward_api import DownwardAPIPlugin
 from mooring.plugins.empty_dir import EmptyDirPlugin
 from mooring.plugins.host_path import HostPathPlugin
+from mooring.plugins.image import ImagePlugin
 from mooring.plugins.interface import PluginContext
 from mooring.plugins.local import LocalPlugin
 from mooring.plugins.manager import PluginFactory, VolumePluginManager
@@ -23,6 +24,7 @@ BUILTIN: tuple[PluginFactory, ...] = (
     ConfigMapPlugin,
     ProjectedPlugin,
     LocalPlugin,
+    ImagePlugin,
 )
 
 ENTRY_POINTS = "mooring.volume_plugins"
