@@ -46,7 +46,7 @@ def explain(context: click.Context, pod: str, root: str | None, output: str) -> 
 
 def _explain(answer: dict[str, Any]) -> None:
     if answer["ready"]:
-        click.echo(f"{answer['pod']} is ready: all of its {len(answer['volumes'])} volumes are mounted.")
+        click.echo(f"{answer['pod']} is ready: {_readiness([row['volume'] for row in answer['volumes']])}.")
         return
     click.echo(f"{answer['pod']}: {answer['cause']}")
     step = next((row["next_step"] for row in answer["volumes"] if row["cause"] and row["next_step"]), None)
@@ -55,6 +55,16 @@ def _explain(answer: dict[str, Any]) -> None:
     click.echo()
     columns = [("VOLUME", "volume"), ("STATE", "state"), ("ATTEMPTS", "attempts"), ("CAUSE", "cause")]
     click.echo("\n".join(table(answer["volumes"], columns)))
+
+
+def _readiness(volumes: list[str]) -> str:
+    match volumes:
+        case []:
+            return "it uses no volumes"
+        case [one]:
+            return f"volume {one!r} is mounted"
+        case _:
+            return f"all of its {len(volumes)} volumes are mounted"
 
 
 @click.command()
