@@ -135,3 +135,10 @@ def test_claims_find_their_volumes_and_a_disk_may_be_formatted(mooring: CommandL
     assert (operation["operation"], operation["volume"]) == ("mount_device", "disk")
     assert operation["risks"] == [f"formats {manifests} if it is a disk that carries nothing"]
     assert answer["waits"] == []
+
+
+def test_a_volume_that_is_there_already_is_told_as_such(mooring: CommandLine, manifests: Path) -> None:
+    path = plan(mooring, manifests, pod("web", "emptyDir: {}"))["operations"][0]["path"]
+    Path(path).mkdir(parents=True)
+    (operation,) = plan(mooring, manifests, pod("web", "emptyDir: {}"))["operations"]
+    assert operation["risks"] == ["is there already: only what differs is written"]

@@ -26,7 +26,7 @@ from mooring.sources.manifest_files import ManifestFiles, scan
 from mooring.sources.object_table import ObjectTable
 from mooring.world.desired import DesiredMount, DesiredVolume
 from mooring.world.names import PodUid, VolumeName
-from mooring.world.operations import Mount, Operation, PodOperation, Stage, Unmount, kind_of, pod_of
+from mooring.world.operations import Mount, Stage, Unmount, VolumeOperation, kind_of, pod_of
 from mooring.world.planner import plan
 from mooring.world.pod_facts import fs_group, fs_user
 from mooring.world.spec import VolumeSpec
@@ -84,8 +84,7 @@ def _bind(manifests: Sequence[KubernetesObject], objects: ObjectTable, facts: Ca
         objects.put(volume)
 
 
-def _row(manager: VolumeManager, operation: Operation) -> Row:
-    assert not isinstance(operation, PodOperation)
+def _row(manager: VolumeManager, operation: VolumeOperation) -> Row:
     uid = pod_of(operation)
     pod = manager.pods.get(uid) if uid is not None else None
     desired, actual = manager.desired.volumes.get(operation.volume), manager.actual.volumes.get(operation.volume)
@@ -99,8 +98,15 @@ def _row(manager: VolumeManager, operation: Operation) -> Row:
         "volume": spec.name,
         "plugin": subject.plugin,
         "path": offer.mounter.path(uid, spec) if uid is not None else None,
-        "risks": list(_risks(operation, spec, pod)),
+        "risks": [*_found(manager, operation), *_risks(operation, spec, pod)],
     }
+
+
+def _found(manager: VolumeManager, operation: VolumeOperation) -> Iterator[str]:
+    """What an earlier process left is set up again, which finds the work done."""
+    uid = pod_of(operation)
+    if isinstance(operation, Mount) and uid is not None and manager.actual.mount(uid, operation.volume) is not None:
+        yield "is there already: only what differs is written"
 
 
 def _spec(manager: VolumeManager, name: VolumeName, uid: PodUid | None) -> VolumeSpec:
@@ -113,7 +119,7 @@ def _spec(manager: VolumeManager, name: VolumeName, uid: PodUid | None) -> Volum
     return held.spec if held is not None else actual.spec
 
 
-def _risks(operation: Operation, spec: VolumeSpec, pod: Pod | None) -> Iterator[str]:
+def _risks(operation: VolumeOperation, spec: VolumeSpec, pod: Pod | None) -> Iterator[str]:
     volume, persistent = spec.volume, spec.persistent_volume
     if isinstance(operation, Unmount) and volume is not None and volume.empty_dir is not None:
         yield "deletes the data in it"
