@@ -117,6 +117,15 @@ def test_a_memory_volume_is_as_large_as_the_smallest_limit(
     assert f"size={expected // 1024}k" in mount.options
 
 
+def test_a_group_that_a_user_namespace_does_not_map_is_said_to_be_missing_there() -> None:
+    class NamespacedHost(MemoryHost):
+        def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
+            return OwnershipReport(visited=1, changed=0, failed=1, errors=(f"{path}: Invalid argument",))
+
+    with pytest.raises(OSError, match="the group does not exist in this user namespace"):
+        empty_dir.own(NamespacedHost(), "/v", empty_dir.read_write(7))
+
+
 def test_an_entry_that_cannot_be_given_to_the_group_is_an_error_that_names_it() -> None:
     class StubbornHost(MemoryHost):
         def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import dataclass
 
 from mooring.errors import NotYet, Refused
@@ -103,7 +104,10 @@ def own(host: Host, path: str, ownership: Ownership) -> None:
     report = host.set_ownership(path, ownership)
     if report.failed:
         first = report.errors[0]
-        raise OSError(errno.EPERM, f"{report.failed} entries could not be given to group {ownership.gid}: {first}")
+        # chown(2) answers so for a group that the user namespace does not map, and for no other reason here.
+        unmapped = first.endswith(os.strerror(errno.EINVAL))
+        why = "the group does not exist in this user namespace" if unmapped else first
+        raise OSError(errno.EPERM, f"{report.failed} entries could not be given to group {ownership.gid}: {why}")
 
 
 def memory_size(pod: Pod, source: EmptyDirVolumeSource, node: NodeFacts) -> int:
