@@ -27,9 +27,11 @@ def describe(path: str, *, secret: bool) -> str:
         return "/" if os.path.isdir(path) else ""
     if secret:
         return f"  ({os.path.getsize(path)} bytes)"
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        line = stream.readline(60).rstrip()
-    return f" = {line}"
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return f" = {stream.readline(60).rstrip()}"
+    except PermissionError:
+        return "  (closed to this user)"
 
 
 if __name__ == "__main__":
