@@ -12,10 +12,10 @@ from mooring.kube.objects.volumes import Volume
 from mooring.manager.claims import Claims, build_spec, claim_references
 from mooring.manager.pods import PodManager, PodStates
 from mooring.plugins.interface import ObjectRef
-from mooring.plugins.manager import VolumePluginManager
+from mooring.plugins.manager import VolumePluginManager, unique_volume_name
 from mooring.world.changes import Listener, ProblemArose
 from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolume, Problem
-from mooring.world.names import PodUid, VolumeName, private_volume_name, shared_volume_name
+from mooring.world.names import PodUid, VolumeName
 from mooring.world.pod_facts import VolumeUse, size_limit, volume_use
 
 Content = tuple[PodUid, VolumeName]
@@ -111,12 +111,7 @@ class DesiredStateOfWorldPopulator:
         spec = build_spec(pod, volume, use, self._claims)
         plugin = self._plugins.find_by_spec(spec)
         offer = plugin.offer(spec)
-        shared = offer.attacher is not None or offer.stager is not None
-        name = (
-            shared_volume_name(plugin.name, plugin.volume_name(spec))
-            if shared
-            else private_volume_name(plugin.name, uid, spec.name)
-        )
+        name = unique_volume_name(plugin, spec, uid)
         wish = DesiredVolume(
             name=name,
             plugin=plugin.name,

@@ -9,10 +9,10 @@ from mooring.errors import MooringError, Refused
 from mooring.host.interface import FileKind, Host
 from mooring.host.paths import Paths, unescape_plugin_name
 from mooring.plugins.interface import Offer, Trace, Traceable, VolumePlugin
-from mooring.plugins.manager import VolumePluginManager
+from mooring.plugins.manager import VolumePluginManager, unique_volume_name
 from mooring.world.actual import ActualMount, ActualStateOfWorld, ActualVolume
 from mooring.world.changes import Change, Reconstructed
-from mooring.world.names import PluginName, PodUid, VolumeName, private_volume_name, shared_volume_name
+from mooring.world.names import PluginName, PodUid, VolumeName, shared_volume_name
 from mooring.world.presence import Attachability, Presence
 from mooring.world.spec import VolumeSpec
 
@@ -94,12 +94,7 @@ def _adopt(plugins: VolumePluginManager, actual: ActualStateOfWorld, pod: PodUid
     plugin = plugins.find_by_name(found.plugin)
     spec = plugin.reconstruct(found.inner_name, block=found.block)
     offer = plugin.offer(spec)
-    shared = offer.stager is not None or offer.attacher is not None
-    name = (
-        shared_volume_name(plugin.name, plugin.volume_name(spec))
-        if shared
-        else private_volume_name(plugin.name, pod, found.inner_name)
-    )
+    name = unique_volume_name(plugin, spec, pod)
     known = actual.volumes.get(name) or _in_doubt(name, plugin, spec, offer)
     if pod in known.mounts:
         raise Refused(f"cannot tell what {name!r} is", why="the pod has it as a directory and as a device")

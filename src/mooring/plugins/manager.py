@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from mooring.errors import MooringError, Refused
 from mooring.plugins.interface import PluginContext, VolumePlugin
 from mooring.plugins.removed_types import removed_type
-from mooring.world.names import PluginName
+from mooring.world.names import PluginName, PodUid, VolumeName, private_volume_name, shared_volume_name
 from mooring.world.spec import VolumeSpec
 
 PluginFactory = Callable[[PluginContext], VolumePlugin]
@@ -62,6 +62,17 @@ class VolumePluginManager:
         if plugin is None:
             raise Refused(f"cannot find volume plugin {name!r}", why=f"no volume plugin matched name: {name}")
         return plugin
+
+
+def unique_volume_name(plugin: VolumePlugin, spec: VolumeSpec, pod: PodUid) -> VolumeName:
+    """What a volume is called on this node: the same before a restart and after it.
+
+    A volume that is attached or staged once per node is shared by its pods; any other belongs to one pod alone.
+    """
+    offer = plugin.offer(spec)
+    if offer.attacher is not None or offer.stager is not None:
+        return shared_volume_name(plugin.name, plugin.volume_name(spec))
+    return private_volume_name(plugin.name, pod, spec.name)
 
 
 def _source_of(spec: VolumeSpec) -> str:
