@@ -31,10 +31,10 @@ def test_the_layout_is_the_kubelets() -> None:
 
 def test_the_managers_own_files_lie_in_the_root_directory() -> None:
     paths = Paths("/r")
-    assert {paths.socket, paths.lock_file, paths.journal_file, paths.store_dir} == {
+    assert {paths.socket, paths.lock_file, paths.history_file, paths.store_dir} == {
         "/r/mooring.sock",
         "/r/mooring.lock",
-        "/r/mooring.journal",
+        "/r/history.jsonl",
         "/r/store",
     }
 

@@ -63,11 +63,6 @@ class Paths:
         return self._below("mooring.lock")
 
     @property
-    def journal_file(self) -> str:
-        """The file of intent records: what was begun that leaves a trace outside of a pod's directory."""
-        return self._below("mooring.journal")
-
-    @property
     def history_file(self) -> str:
         """The file that remembers what happened to volumes, one JSON line each."""
         return self._below("history.jsonl")

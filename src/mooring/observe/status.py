@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -214,10 +214,3 @@ class Status:
             }
             for entry in self._view.history.of_pod(uid, volume)
         ]
-
-    def summary(self) -> Mapping[str, int]:
-        """How many volumes are in which state."""
-        counted: dict[str, int] = {}
-        for row in self.volumes():
-            counted[row["state"]] = counted.get(row["state"], 0) + 1
-        return counted
