@@ -13,7 +13,7 @@ from mooring.kube.objects.node import Event
 from mooring.kube.objects.pod import Pod
 from mooring.observe.events import EventRecorder
 from mooring.testing.virtual_time import in_virtual_time
-from mooring.world.changes import Change, Finished, ProblemArose, Started
+from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Started
 from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import Mount, Operation, Stage, Unmount
 from mooring.world.outcomes import Outcome
@@ -81,6 +81,13 @@ async def test_a_volume_that_cannot_be_worked_out_is_a_warning() -> None:
     async with recording() as record:
         (event,) = await record.events(ProblemArose(pod=POD, volume="v", why="no volume plugin matched"))
         assert event.message == "Unable to attach or mount volumes: no volume plugin matched"
+
+
+@in_virtual_time
+async def test_a_notice_is_an_event_of_its_own_kind_and_reason() -> None:
+    async with recording() as record:
+        (event,) = await record.events(Noticed(pod=POD, volume="v", reason="Told", message="so it is", warning=False))
+        assert (event.type, event.reason, event.message) == ("Normal", "Told", "so it is")
 
 
 @in_virtual_time

@@ -9,7 +9,7 @@ import pytest
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Pod
 from mooring.observe.history import Entry, History, Journal
-from mooring.world.changes import Finished, ProblemArose, Reconstructed, Started
+from mooring.world.changes import Finished, Noticed, ProblemArose, Reconstructed, Started
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import MakePodDirectory, Mount, Operation, RemovePodDirectory, Unmount
 from mooring.world.outcomes import Outcome
@@ -109,6 +109,12 @@ def test_one_volume_can_be_asked_for_and_brings_what_concerns_the_whole_pod(reme
     assert [entry.volume for entry in remembering.history.of_pod(UID)] == ["v", "other"]
     assert [entry.volume for entry in remembering.history.of_pod(UID, "v")] == ["v"]
     assert remembering.history.of_pod(UID, "other")[0].result == "waiting"
+
+
+def test_a_notice_is_remembered_with_its_reason(remembering: Remembering) -> None:
+    remembering.history.listen(Noticed(pod=POD, volume="v", reason="Told", message="so it is"))
+    (entry,) = remembering.history.of_pod(UID, "v")
+    assert (entry.what, entry.result, entry.detail) == ("notice", "Told", "so it is")
 
 
 def test_what_a_start_found_is_remembered(remembering: Remembering) -> None:

@@ -17,6 +17,7 @@ from mooring.plugins.manager import VolumePluginManager
 from mooring.sources.object_table import ObjectTable
 from mooring.testing.memory_host import MemoryHost
 from mooring.testing.virtual_time import run_virtual
+from mooring.world.changes import Noticed
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -36,12 +37,14 @@ class PluginBench:
             name="node", memory=16 * GIBIBYTE, cpu_milli=4000, ephemeral_storage=100 * GIBIBYTE, labels={}
         )
         numbers = count(1)
+        self.notices: list[Noticed] = []
         context = PluginContext(
             host=self.host,
             paths=Paths(ROOT),
             objects=self.objects,
             node=lambda: self.facts,
             data_directory=lambda: f"..2026_01_01_00_00_00.{next(numbers):010}",
+            tell=self.notices.append,
             tokens=tokens,
         )
         self.plugins = VolumePluginManager(factory(context) for factory in BUILTIN)

@@ -11,6 +11,7 @@ from mooring.sources.object_table import ObjectTable
 from mooring.testing.memory_host import MemoryHost
 from mooring.testing.sample_objects import pod
 from mooring.testing.virtual_time import run_virtual
+from mooring.world.changes import Noticed
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -28,12 +29,14 @@ class LocalBench:
 
     def __init__(self) -> None:
         self.host = MemoryHost()
+        self.notices: list[Noticed] = []
         context = PluginContext(
             host=self.host,
             paths=Paths(ROOT),
             objects=ObjectTable(),
             node=lambda: NodeFacts(name="node", memory=2**30, cpu_milli=1000),
             data_directory=lambda: "..data",
+            tell=self.notices.append,
         )
         self.plugin = LocalPlugin(context)
         self.host.make_directories("/dev", 0o755)

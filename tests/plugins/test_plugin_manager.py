@@ -172,6 +172,7 @@ def context_of(bench: PluginBench) -> PluginContext:
         objects=bench.objects,
         node=lambda: bench.facts,
         data_directory=lambda: "..x",
+        tell=bench.notices.append,
     )
 
 

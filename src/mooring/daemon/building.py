@@ -16,6 +16,7 @@ from mooring.manager.volume_manager import VolumeManager
 from mooring.plugins.builtin import make_plugins
 from mooring.plugins.interface import NodeFacts, Objects, PluginContext, Tokens
 from mooring.settings import Settings
+from mooring.world.changes import Noticed
 
 
 class Lookups(Objects, Claims, Protocol):
@@ -38,15 +39,20 @@ def build_manager(
     """
     paths = Paths(settings.root)
     digits = random.SystemRandom()
+
+    def tell(notice: Noticed) -> None:
+        manager.tell(notice)
+
     context = PluginContext(
         host=host,
         paths=paths,
         objects=objects,
         node=facts,
         data_directory=lambda: data_directory_name(datetime.now(UTC), digits),
+        tell=tell,
         tokens=tokens,
     )
-    return VolumeManager(
+    manager = VolumeManager(
         settings=settings,
         host=host,
         paths=paths,
@@ -56,3 +62,4 @@ def build_manager(
         states=states,
         clock=clock,
     )
+    return manager

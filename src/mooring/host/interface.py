@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from mooring.host.programs import ProgramResult
+
 T = TypeVar("T")
 
 
@@ -359,6 +361,13 @@ class Host(Protocol):
         ...
 
     # -- running -------------------------------------------------------------------------------------------------
+    def run_program(self, arguments: Sequence[str], *, deadline: float, directory: str = "/") -> ProgramResult:
+        """Run a program, named by its path or looked for in the usual places, to its end; HANGING.
+
+        `programs.ProgramMissing` when there is none, `Doubtful` when it was killed at the deadline.
+        """
+        ...
+
     async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
         """Run a batch of calls where its risk belongs; `Doubtful` when no answer came within the deadline."""
         ...

@@ -41,6 +41,7 @@ from mooring.host.interface import (
 )
 from mooring.host.mounts import Mounts
 from mooring.host.paths import checked_relative
+from mooring.host.programs import ProgramResult, run_program
 from mooring.host.threads import Threads
 
 T = TypeVar("T")
@@ -249,6 +250,9 @@ class LinuxHost:
         removal.remove_tree(path, self.features)
 
     # -- running -------------------------------------------------------------------------------------------------
+    def run_program(self, arguments: Sequence[str], *, deadline: float, directory: str = "/") -> ProgramResult:
+        return run_program(arguments, deadline=deadline, directory=directory)
+
     async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
         if risk is Risk.CHEAP:
             return call()

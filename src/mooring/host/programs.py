@@ -58,7 +58,7 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=_PLACES)
 
 
-def run_program(arguments: Sequence[str], *, deadline: float) -> ProgramResult:
+def run_program(arguments: Sequence[str], *, deadline: float, directory: str = "/") -> ProgramResult:
     """Run a program to its end. `Doubtful` when it was killed at the deadline: what it did by then is unknown."""
     program, *rest = arguments
     path = find_program(program)
@@ -70,7 +70,7 @@ def run_program(arguments: Sequence[str], *, deadline: float) -> ProgramResult:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={"PATH": _PLACES, "LC_ALL": "C", "LANG": "C"},
-        cwd="/",
+        cwd=directory,
         start_new_session=True,
     )
     output = bytearray()

@@ -75,7 +75,7 @@ class VolumeManager:
         self._sub_path_locks = context.sub_path_locks
         self.executor = OperationExecutor(context, strict=strict)
         self._subject = VolumeSubject(
-            self.desired, self.actual, self.executor, self.pods, self.states, clock=self._clock, tell=self._tell
+            self.desired, self.actual, self.executor, self.pods, self.states, clock=self._clock, tell=self.tell
         )
         self._waits = PodWaits(self.desired, self.actual, self._subject.mounting)
         backoff = Backoff(initial=settings.backoff_initial, maximum=settings.backoff_maximum)
@@ -97,7 +97,7 @@ class VolumeManager:
             clock=self._clock,
             resume=self.reconciler.resume,
             worked_out=self._worked_out,
-            tell=self._tell,
+            tell=self.tell,
         )
 
     # -- what is told to it --------------------------------------------------------------------------------------
@@ -154,7 +154,8 @@ class VolumeManager:
     def subscribe(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
-    def _tell(self, change: Change) -> None:
+    def tell(self, change: Change) -> None:
+        """Pass on what happened to everyone who subscribed."""
         for listener in self._listeners:
             listener(change)
 
@@ -173,7 +174,7 @@ class VolumeManager:
     # -- the kubelet's interface ---------------------------------------------------------------------------------
     async def run(self) -> None:
         """Find what earlier processes left, then keep everything as it is wanted until cancelled or stopped."""
-        self.leftovers = reconstruct(self._host, self._paths, self.plugins, self.actual, self._tell)
+        self.leftovers = reconstruct(self._host, self._paths, self.plugins, self.actual, self.tell)
         self._synced.set()
         self._touch_everything()
         try:

@@ -16,7 +16,7 @@ from mooring.kube.objects.meta import KubernetesObject, ObjectMeta, ObjectRefere
 from mooring.kube.objects.node import Event, EventSource
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolumeClaim
-from mooring.world.changes import Change, Finished, ProblemArose, Reconstructed, Started
+from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Reconstructed, Started
 from mooring.world.operations import Mount, Stage
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,9 @@ class EventRecorder:
                 self._finished(change)
             case ProblemArose():
                 self._say(_warning(change.pod, "FailedMount", f"Unable to attach or mount volumes: {change.why}"))
+            case Noticed():
+                kind = "Warning" if change.warning else "Normal"
+                self._say(_said(change.pod, kind, change.reason, change.message))
             case Started() | Reconstructed():
                 pass
             case _:

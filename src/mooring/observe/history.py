@@ -10,7 +10,7 @@ from typing import assert_never
 
 import msgspec
 
-from mooring.world.changes import Change, Finished, ProblemArose, Reconstructed, Started
+from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Reconstructed, Started
 from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import Mount, PodOperation, Unmount, kind_of, pod_of
 from mooring.world.presence import Result
@@ -91,6 +91,11 @@ class History:
                 return Entry(
                     at=self._wall(), pod=change.pod.metadata.uid, volume=change.volume, what="work out",
                     result="waiting", detail=change.why, pod_name=change.pod.key,
+                )  # fmt: skip
+            case Noticed():
+                return Entry(
+                    at=self._wall(), pod=change.pod.metadata.uid, volume=change.volume, what="notice",
+                    result=change.reason, detail=change.message, pod_name=change.pod.key,
                 )  # fmt: skip
             case _:
                 assert_never(change)

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from mooring.world.actual import ActualStateOfWorld
-from mooring.world.changes import Change, Finished, ProblemArose, Reconstructed, Started
+from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Reconstructed, Started
 from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.operations import MakePodDirectory, Mount, RemovePodDirectory, kind_of
 from mooring.world.presence import Presence
@@ -74,7 +74,7 @@ class Metrics:
                 self._reconstructions.inc()
                 if change.volume is None:
                     self._not_understood.inc()
-            case Started() | ProblemArose():
+            case Started() | ProblemArose() | Noticed():
                 pass
             case _:
                 assert_never(change)

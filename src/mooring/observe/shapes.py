@@ -76,8 +76,8 @@ SHAPES: dict[str, dict[str, str]] = {
     "entry (`timeline`)": {
         "at": "time (UTC)",
         "volume": "name of the volume, or null for the pod as a whole",
-        "what": "the operation, `refresh`, `reconstruct` or `work out`",
-        "result": "done, refused, not yet, unknown, found, not understood or waiting",
+        "what": "the operation, `refresh`, `reconstruct`, `work out` or `notice`",
+        "result": "done, refused, not yet, unknown, found, not understood or waiting; of a notice its reason",
         "seconds": "how long it took",
         "detail": "why it did not succeed, or null",
     },

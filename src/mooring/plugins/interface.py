@@ -11,6 +11,7 @@ from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.objects.certificates import ClusterTrustBundle
 from mooring.kube.objects.pod import ConfigMap, Pod, Secret, ServiceAccount
+from mooring.world.changes import Noticed
 from mooring.world.names import PluginName, PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -104,6 +105,7 @@ class PluginContext:
     objects: Objects
     node: Callable[[], NodeFacts]
     data_directory: Callable[[], str]  # a fresh name such as `..2026_11_17_12_00_00.123456789`
+    tell: Callable[[Noticed], None]  # on the event loop only
     tokens: Tokens | None = None  # None: nobody issues tokens here
 
 

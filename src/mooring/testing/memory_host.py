@@ -78,7 +78,7 @@ class MemoryHost:
         self._files = MemoryFiles(now, uid, gid, self._between)
         self._mounts = MemoryMounts(self._files.new_directory, noswap=noswap)
         self._root = self._files.root = self._mounts.root
-        self._devices = MemoryDevices(self._files, self._mounts, self._run_program)
+        self._devices = MemoryDevices(self._files, self._mounts, self._program)
 
     # -- looking -------------------------------------------------------------------------------------------------
     def look(self, path: str) -> FileFacts | None:
@@ -338,6 +338,12 @@ class MemoryHost:
         self._devices.forget_all()
         self._mounts.forget_all()
 
+    def run_program(self, arguments: Sequence[str], *, deadline: float, directory: str = "/") -> ProgramResult:
+        self._before("run_program", arguments[0])
+        result = self._program(arguments)
+        self._after("run_program", arguments[0])
+        return result
+
     def snapshot(self, path: str = "/") -> Snapshot:
         """Return all that is visible below a path, in a form that compares and prints well."""
         entries: dict[str, str] = {}
@@ -357,7 +363,7 @@ class MemoryHost:
         return Snapshot(entries=dict(sorted(entries.items())), mounts=tuple(lines), devices=devices)
 
     # -- inside --------------------------------------------------------------------------------------------------
-    def _run_program(self, arguments: Sequence[str]) -> ProgramResult:
+    def _program(self, arguments: Sequence[str]) -> ProgramResult:
         self.programs_run.append(tuple(arguments))
         result = None if self.program_result is None else self.program_result(arguments)
         return ProgramResult(status=0) if result is None else result

@@ -20,6 +20,7 @@ from mooring.plugins.manager import VolumePluginManager
 from mooring.settings import Settings
 from mooring.sources.object_table import ObjectTable
 from mooring.testing.memory_host import MemoryHost
+from mooring.world.changes import Noticed
 from mooring.world.names import PodUid
 
 ROOT = "/var/lib/mooring"
@@ -60,6 +61,7 @@ class MemoryNode:
             objects=self.objects,
             node=lambda: self.facts,
             data_directory=self._data_directory,
+            tell=self._tell,
             tokens=self._tokens,
         )
         made = self._plugins(context) if self._plugins is not None else (factory(context) for factory in BUILTIN)
@@ -74,6 +76,9 @@ class MemoryNode:
             strict=True,
         )
         return self.manager
+
+    def _tell(self, notice: Noticed) -> None:
+        self.manager.tell(notice)
 
     def _data_directory(self) -> str:
         seconds = asyncio.get_running_loop().time()

@@ -55,5 +55,16 @@ class ProblemArose:
     why: str
 
 
-Change = Started | Finished | Reconstructed | ProblemArose
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noticed:
+    """Something a person should know of a pod's volume although no operation failed."""
+
+    pod: Pod
+    volume: str  # its name in the pod
+    reason: str  # one word, as an Event has it
+    message: str
+    warning: bool = True
+
+
+Change = Started | Finished | Reconstructed | ProblemArose | Noticed
 Listener = Callable[[Change], None]
