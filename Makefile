@@ -3,12 +3,14 @@
 VENV := .venv
 BIN := $(VENV)/bin
 HISTORIES ?= 400
+ROUNDS ?= 300
 
-.PHONY: help setup demo test check unit world-coverage node simulate bench-quick docs docs-check wheel clean
+.PHONY: help setup demo test check unit world-coverage node simulate torture torture-quick bench-quick docs docs-check wheel clean
 
 help:
 	@echo "make demo         set up, then a tour of volumes in a private mount namespace"
 	@echo "make test         set up, then lint, types, import contract, all tests, simulated histories"
+	@echo "make torture      kill the daemon hundreds of times on real mounts, and compare (about 15 minutes)"
 	@echo "make bench-quick  measure against the same system calls in a plain loop (under two minutes)"
 	@echo "make docs         write the generated parts of docs/ again"
 	@echo "make wheel        build a wheel into dist/"
@@ -19,7 +21,7 @@ setup:
 demo: setup
 	@tools/demo $(BIN)
 
-test: check unit world-coverage node simulate
+test: check unit world-coverage node simulate torture-quick
 
 check: setup docs-check
 	$(BIN)/ruff check .
@@ -36,10 +38,18 @@ world-coverage: setup
 	$(BIN)/coverage report --data-file=.coverage.world --fail-under=100 --skip-covered
 
 node: setup
+	@tools/setup-tests
 	$(BIN)/pytest -m node
 
 simulate: setup
 	$(BIN)/mooring simulate --histories $(HISTORIES)
+
+# Real kills: ROUNDS with faults drawn by chance, and one for each named point between two effects.
+torture: setup
+	$(BIN)/python -m torture --rounds $(ROUNDS) --points
+
+torture-quick: setup
+	$(BIN)/python -m torture --rounds 12 --seed 7
 
 bench-quick: setup
 	$(BIN)/python -m bench.quick
@@ -56,4 +66,4 @@ wheel: setup
 	$(BIN)/python -m hatchling build -t wheel
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist src/mooring/stubs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

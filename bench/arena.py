@@ -24,7 +24,7 @@ def enter() -> None:
 
 
 @contextlib.contextmanager
-def fresh_file_system() -> Iterator[str]:
+def fresh_file_system(*, inodes: int | None = None) -> Iterator[str]:
     """A directory on an ext4 of its own, with a journal: one without it slows down with every run."""
     work = tempfile.mkdtemp(prefix="mooring-bench-")
     image, place = f"{work}/image", f"{work}/root"
@@ -35,7 +35,8 @@ def fresh_file_system() -> Iterator[str]:
         mkfs = shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/sbin:/usr/sbin")
         if mkfs is None:
             raise Refused("cannot make a file system", why="mkfs.ext4 is missing", next_step="Install e2fsprogs")
-        subprocess.run([mkfs, "-q", "-F", image], check=True)
+        sized = [] if inodes is None else ["-N", str(inodes)]
+        subprocess.run([mkfs, "-q", "-F", *sized, image], check=True)
         subprocess.run(["mount", "-o", "loop", image, place], check=True)
         try:
             os.mkdir(f"{place}/pods", 0o750)

@@ -36,6 +36,10 @@ class Settings:
     backoff_maximum: float = _setting(122.0, "longest pause between two tries of a failing operation")
     running_operations: int = _setting(64, "how many operations may run at once", least=1)
     host_call_timeout: float = _setting(120.0, "how long a call that may hang is waited for")
+    ownership_patience: float = _setting(
+        30.0, "how long a walk over a volume's files takes before an event tells of it"
+    )
+    ownership_interval: float = _setting(60.0, "how often further events tell how far such a walk is")
     history_length: int = _setting(64, "how many entries of history are kept per volume", least=1)
     journal_size: int = _setting(8 * 1024 * 1024, "bytes of history kept on disk before the older half is dropped")
     event_lifetime: float = _setting(3600.0, "how long an Event object stays in the local store")
@@ -43,6 +47,23 @@ class Settings:
         "", "issuer (`iss`) of the service account tokens; empty is https://mooring.local/ with the node's name"
     )
     usage_lifetime: float = _setting(60.0, "how long figures of how full volumes are stay good")
+    restart_pause: float = _setting(10.0, "pause before a container's second restart; doubles with each further one")
+    restart_pause_maximum: float = _setting(300.0, "longest pause before a container is started again")
+    limit_check_interval: float = _setting(
+        10.0, "how often volumes of pods with a storage limit are measured; a pod above its limit is evicted"
+    )
+    project_quotas: str = _setting(
+        "off",
+        "project quotas for emptyDir volumes with a limit, where the file system has them and the pod has a user"
+        " namespace: off, account (the kernel counts) or enforce (the kernel refuses to write more)",
+        one_of=("off", "account", "enforce"),
+    )
+    flex_volume_directory: str = _setting(
+        "", "where drivers of flexVolume are looked for, as VENDOR~DRIVER/DRIVER; empty is volumeplugins in the root"
+    )
+    allow_git_repo: str = _setting(
+        "no", "whether gitRepo volumes are served, for which this machine runs git: no or yes", one_of=("no", "yes")
+    )
     allocatable_memory: int = _setting(
         0, "bytes that memory-backed volumes may take at most; 0 takes the machine's memory"
     )

@@ -20,7 +20,7 @@ from mooring.daemon import command_line
 from mooring.daemon.options import settings_of
 
 COMMANDS = command_line.cli.list_commands(click.Context(command_line.cli))
-TALKING = ("get pods", "describe pod/web", "explain web", "timeline web", "events", "top", "wait web")
+TALKING = ("get pods", "describe pod/web", "explain web", "timeline web", "events", "top", "wait web", "run web")
 
 
 def test_help_lists_every_command_and_each_explains_itself(mooring: CommandLine) -> None:
@@ -47,6 +47,9 @@ def test_the_version_is_printed(mooring: CommandLine) -> None:
         (["describe", "web"], "cannot describe 'web': it is not KIND/NAME. Write pod/NAME or volume/POD/NAME."),
         (["describe", "house/web"], "cannot describe 'house/web': it is not KIND/NAME."),
         (["wait", "web", "--timeout", "soon"], "cannot read the duration 'soon': it is not a number with a unit."),
+        (["run", "web", "--with", "docker"], "'docker' is not one of 'podman', 'cri'"),
+        (["run", "web", "--with", "podman", "--endpoint", "/s"], "cannot use --endpoint: podman has no socket here."),
+        (["run", "web", "--endpoint", "/s", "--ulimit", "nofile=1:1"], "cannot use --ulimit and --option: they are"),
         (["wait", "web", "--for", "rain"], "'rain' is not one of 'mounted', 'unmounted'"),
         (["up"], "Missing argument 'PATH...'."),
         (["apply"], "Missing option '-f'"),
@@ -71,6 +74,16 @@ def test_without_a_daemon_a_command_says_how_to_start_one(mooring: CommandLine, 
         f"mooring: cannot reach mooring at '{mooring.root}': no daemon listens on its control socket. "
         "Start one with `mooring up`, or name its directory with --root or MOORING_ROOT.\n"
     )
+
+
+def test_grpc_is_loaded_only_where_a_runtime_is_spoken_to() -> None:
+    program = """
+import sys
+from mooring.daemon import command_line, run_client, serve
+command_line.run(["--root", "/nowhere", "get", "pods"])
+assert "grpc" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
 
 
 def test_a_socket_that_a_killed_daemon_left_is_no_daemon(mooring: CommandLine) -> None:

@@ -64,17 +64,17 @@ def test_risks_are_told(mooring: CommandLine, manifests: Path) -> None:
 
 
 def test_volumes_that_would_wait_are_told_with_the_cause_instead(mooring: CommandLine, manifests: Path) -> None:
-    text = pod("config", "configMap: {name: x}") + pod("odd", "nfs: {server: s, path: /}")
+    text = pod("config", "configMap: {name: x}") + pod("odd", "csi: {driver: d.example.com}")
     text += pod("wrong", "hostPath: {path: /etc, type: File}") + pod("claim", "persistentVolumeClaim: {claimName: x}")
     text += pod("medium", "emptyDir: {medium: HugePages}")
     answer = plan(mooring, manifests, text)
     causes = {row["pod"]: row["cause"] for row in answer["waits"]}
     assert answer["operations"] == []
     assert 'configmap "x" not found' in causes["default/config"]
-    assert "mooring has none for the source nfs" in causes["default/odd"]
+    assert "mooring has none for the CSI driver 'd.example.com'" in causes["default/odd"]
     assert "/etc is not a file (it is a directory)" in causes["default/wrong"]
     assert 'persistentvolumeclaims "x" not found' in causes["default/claim"]
-    assert "does not serve the storage medium 'HugePages'" in causes["default/medium"]
+    assert "no container requests huge pages" in causes["default/medium"]
 
 
 def test_what_is_on_disk_and_in_no_manifest_would_be_taken_away(mooring: CommandLine, manifests: Path) -> None:

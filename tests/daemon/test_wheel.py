@@ -31,7 +31,7 @@ def test_every_module_and_the_mark_of_types_are_in_it(wheel: Path) -> None:
     source = REPOSITORY / "src"
     modules = {str(path.relative_to(source)) for path in source.rglob("*.py")}
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {*modules, "mooring/py.typed"} <= names
+    assert {*modules, "mooring/py.typed", "mooring/stubs/cri_pb2.py", "mooring/stubs/cri_pb2.pyi"} <= names
     assert not [name for name in names if not name.startswith(("mooring/", f"mooring-{__version__}.dist-info/"))]
 
 

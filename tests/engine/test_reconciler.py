@@ -75,6 +75,23 @@ async def test_no_more_operations_run_than_the_limit_allows() -> None:
 
 
 @in_virtual_time
+async def test_operations_that_only_wait_make_room_for_others() -> None:
+    subject = ScriptedSubject()
+    subject.seconds = 1.0
+    subject.want(*(Job(f"k{number:02}") for number in range(10)))
+    async with running_reconciler(subject, limit=3) as reconciler:
+        for number in range(10):
+            reconciler.touch(f"k{number:02}")
+        await asyncio.sleep(0.5)
+        reconciler.make_room(2)
+        await asyncio.sleep(0.1)
+        assert len(subject.started) == 5
+        reconciler.make_room(0)
+        await reconciler.until_idle()
+    assert subject.most_running == 5
+
+
+@in_virtual_time
 async def test_many_parts_of_one_key_keep_to_the_limit_too() -> None:
     subject = ScriptedSubject()
     subject.seconds = 1.0

@@ -13,11 +13,12 @@ from mooring.host.features import Tier
 from mooring.host.interface import Host
 from mooring.host.linux import LinuxHost
 from mooring.testing.conformance.host import HostConformance
+from mooring.testing.conformance.host_storage import HostStorageConformance
 from mooring.testing.conformance.host_subpaths import HostSubpathsConformance
 from mooring.testing.conformance.host_trees import HostTreesConformance
 
 
-class TestLinuxHost(HostConformance, HostTreesConformance, HostSubpathsConformance):
+class TestLinuxHost(HostConformance, HostTreesConformance, HostStorageConformance, HostSubpathsConformance):
     @pytest.fixture(params=list(Tier), ids=lambda tier: tier.name.lower())
     def host(self, request: pytest.FixtureRequest) -> Iterator[Host]:
         host = LinuxHost(features=features.probe().limited_to(request.param))

@@ -11,8 +11,9 @@ import pytest
 
 from mooring.host import descent, features
 from mooring.host.features import Tier
-from mooring.host.interface import Host, NewFile, Ownership
+from mooring.host.interface import Host, NewFile
 from mooring.host.linux import LinuxHost
+from mooring.host.ownership_calls import Ownership
 
 TIERS = [features.probe().limited_to(tier) for tier in Tier]
 IDS = [tier.name.lower() for tier in Tier]

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import pytest
 
-from mooring.host.interface import FileKind, Host, NewFile, Ownership, Risk
+from mooring.host.interface import FileKind, Host, NewFile, Risk
+from mooring.host.ownership_calls import Ownership
 from mooring.testing.conformance.host_devices import EXT4, MEBIBYTE
 from mooring.testing.memory_host import MemoryHost
 

@@ -9,6 +9,7 @@ from mooring.testing.conformance.host import HostConformance
 from mooring.testing.conformance.host_block_volumes import HostBlockVolumesConformance
 from mooring.testing.conformance.host_devices import HostDevicesConformance
 from mooring.testing.conformance.host_mounts import HostMountsConformance
+from mooring.testing.conformance.host_storage import HostHugePagesConformance, HostStorageConformance
 from mooring.testing.conformance.host_subpaths import (
     HostSubpathBindsConformance,
     HostSubpathsConformance,
@@ -21,6 +22,8 @@ from mooring.testing.memory_host import MemoryHost
 class TestMemoryHost(
     HostConformance,
     HostTreesConformance,
+    HostStorageConformance,
+    HostHugePagesConformance,
     HostMountsConformance,
     HostDevicesConformance,
     HostBlockVolumesConformance,

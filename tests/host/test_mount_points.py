@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from mooring.errors import Doubtful
+from mooring.host.health import Answer
 from mooring.host.mount_points import clear_mount_point
 from mooring.host.resolution import resolved
 from mooring.testing.memory_host import MemoryHost
@@ -96,3 +97,63 @@ def test_a_busy_mount_stays(host: MemoryHost) -> None:
     with pytest.raises(OSError, match="busy"):
         clear_mount_point(host, "/mnt")
     assert host.mount_at("/mnt") is not None
+
+
+# -- servers that do not answer ------------------------------------------------------------------------------------
+@pytest.fixture
+def served(host: MemoryHost) -> MemoryHost:
+    """A machine with a file system of a server at /net, and a part of it bound to /mnt."""
+    for path in ("/net", "/mnt"):
+        host.make_directories(path, 0o755)
+    host.mount_network("/net", "server:/share", "nfs4")
+    host.make_directories("/net/part", 0o755)
+    host.bind("/net/part", "/mnt")
+    return host
+
+
+@pytest.mark.parametrize("answer", [Answer.SILENT, Answer.BROKEN])
+def test_a_dead_server_does_not_keep_an_idle_mount(served: MemoryHost, answer: Answer) -> None:
+    served.let_server("/net", answer)
+    clear_mount_point(served, "/mnt")
+    assert served.look("/mnt") is None
+    assert served.debts() == ()
+
+
+def test_a_mount_that_is_used_while_its_server_is_dead_goes_and_is_owed(served: MemoryHost) -> None:
+    served.let_server("/net", Answer.SILENT)
+    served.hold("/mnt")
+    clear_mount_point(served, "/mnt")
+    assert served.look("/mnt") is None
+    (debt,) = served.debts()
+    assert (debt.path, debt.source, debt.fs_type, debt.why) == ("/mnt", "server:/share", "nfs4", "it does not answer")
+
+
+def test_a_mount_that_is_used_while_its_server_answers_stays(served: MemoryHost) -> None:
+    served.hold("/mnt")
+    with pytest.raises(OSError, match="busy"):
+        clear_mount_point(served, "/mnt")
+    assert (served.mount_at("/mnt") is not None, served.debts()) == (True, ())
+
+
+def test_only_the_last_mount_of_a_file_system_is_forced(served: MemoryHost) -> None:
+    served.let_server("/net", Answer.SILENT)
+    forced: list[tuple[str, bool]] = []
+    unmount = served.unmount
+
+    def watched(path: str, *, lazy: bool = False, force: bool = False) -> None:
+        forced.append((path, force))
+        unmount(path, lazy=lazy, force=force)
+
+    served.unmount = watched  # type: ignore[method-assign]
+    clear_mount_point(served, "/mnt")
+    clear_mount_point(served, "/net")
+    assert forced == [("/mnt", False), ("/net", True)]
+
+
+def test_a_disk_that_is_in_use_is_never_taken_away(host: MemoryHost) -> None:
+    host.make_directories("/mnt", 0o755)
+    host.bind("/srv/data", "/mnt")
+    host.hold("/mnt")
+    with pytest.raises(OSError, match="busy"):
+        clear_mount_point(host, "/mnt")
+    assert host.debts() == ()

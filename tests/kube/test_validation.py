@@ -38,6 +38,9 @@ def expect_one_problem(file: ManifestFile, field: str, why: str) -> None:
         "volumeMounts: [{name: v, mountPath: /a, readOnly: true, recursiveReadOnly: Enabled}]",
         "securityContext: {privileged: yes}, volumeMounts: [{name: v, mountPath: /a, mountPropagation: Bidirectional}]",
         "resources: {limits: {cpu: 1.5, memory: 1e9, hugepages-2Mi: 4Mi, example.com/gpu: 1}}",
+        "imagePullPolicy: Never, env: [{name: a.b, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}]",
+        "env: [{name: F, valueFrom: {fileKeyRef: {path: p, key: k, volumeName: v}}}]",
+        "envFrom: [{prefix: P_, configMapRef: {name: c}}, {secretRef: {name: s, optional: true}}]",
     ],
 )
 def test_a_container_that_the_api_server_accepts_is_accepted(container: str) -> None:
@@ -52,6 +55,13 @@ def test_a_container_that_the_api_server_accepts_is_accepted(container: str) -> 
         (
             "volumeMounts: [{name: v, mountPath: /a, subPath: x, subPathExpr: y}]",
             "volumeMounts[0].subPathExpr",
+            "exclude",
+        ),
+        ("imagePullPolicy: Sometimes", "imagePullPolicy", '"Sometimes" is not known'),
+        ("env: [{name: a=b}]", "env[0].name", "cannot be the name of a variable"),
+        (
+            "env: [{name: A, value: x, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+            "env[0].valueFrom",
             "exclude",
         ),
         ("volumeMounts: [{name: v, mountPath: /a, subPathExpr: ../y}]", "volumeMounts[0].subPathExpr", 'contains ".."'),
@@ -105,6 +115,8 @@ def test_a_container_that_the_api_server_refuses_is_refused(container: str, fiel
         ("securityContext: {fsGroup: 2147483648}", "securityContext.fsGroup", "not an ID"),
         ("securityContext: {fsGroupChangePolicy: Never}", "securityContext.fsGroupChangePolicy", "not known"),
         ("nodeName: Node_A", "nodeName", "may only have lower-case letters"),
+        ("restartPolicy: Sometimes", "restartPolicy", '"Sometimes" is not known'),
+        ("terminationGracePeriodSeconds: -1", "terminationGracePeriodSeconds", "-1 is less than 0"),
         ("resources: {requests: {cpu: x}}", "resources.requests.cpu", "not a quantity"),
     ],
 )
@@ -124,7 +136,7 @@ VOLUME = "accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}"
         ("PersistentVolume", VOLUME + ", local: {path: /x}, nodeAffinity: {required: {}}"),
         ("PersistentVolume", VOLUME + ", csi: {driver: d.example.com, volumeHandle: h}"),
         ("PersistentVolume", VOLUME + ", gcePersistentDisk: {pdName: p}"),
-        ("PersistentVolume", VOLUME + ", iscsi: {targetPortal: p, iqn: iqn.x}"),
+        ("PersistentVolume", VOLUME + ", iscsi: {targetPortal: p, iqn: iqn.2026-01.a}"),
     ],
 )
 def test_storage_that_the_api_server_accepts_is_accepted(kind: str, spec: str) -> None:

@@ -255,7 +255,7 @@ async def test_a_link_of_an_unknown_type_is_a_finding() -> None:
     node.host.make_link(DISK, path)
     async with node.running(sources_heard=False) as manager:
         await asyncio.sleep(1)
-        assert [(left.path, left.plugin) for left in manager.leftovers] == [(path, "example.com/disks")]
+        assert [(left.path, left.found.plugin) for left in manager.recovery.leftovers] == [(path, "example.com/disks")]
 
 
 # -- directories of pods that are gone -----------------------------------------------------------------------------

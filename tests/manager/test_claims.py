@@ -59,7 +59,7 @@ def owned_claim(*, uid: str, controller: bool = True) -> PersistentVolumeClaim:
 
 def test_an_inline_volume_is_taken_as_written() -> None:
     volume = empty_dir("data")
-    assert build_spec(pod("web", volume), volume, AS_MOUNT, table()) == VolumeSpec(volume=volume)
+    assert build_spec(pod("web", volume), volume, AS_MOUNT, table()) == VolumeSpec(volume=volume, namespace="default")
 
 
 def test_a_bound_claim_leads_to_its_persistent_volume() -> None:

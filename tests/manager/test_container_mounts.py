@@ -10,8 +10,20 @@ import pytest
 from mooring.errors import Refused
 from mooring.host.paths import Paths
 from mooring.kube.objects.meta import ObjectMeta
-from mooring.kube.objects.pod import Container, EnvironmentVariable, Pod, PodSpec, VolumeDevice, VolumeMount
-from mooring.kube.objects.volumes import ImageVolumeSource, Volume
+from mooring.kube.objects.pod import (
+    Container,
+    EnvironmentFrom,
+    EnvironmentSource,
+    EnvironmentVariable,
+    KeySelector,
+    ObjectSelector,
+    Pod,
+    PodSpec,
+    Secret,
+    VolumeDevice,
+    VolumeMount,
+)
+from mooring.kube.objects.volumes import ImageVolumeSource, ObjectFieldSelector, Volume
 from mooring.manager.container_mounts import (
     ContainerMount,
     ContainerView,
@@ -20,12 +32,17 @@ from mooring.manager.container_mounts import (
     SubPath,
     work_out,
 )
-from mooring.plugins.interface import Attributes, Setup
+from mooring.manager.environment import EnvironmentSources
+from mooring.plugins.interface import Attributes, NodeFacts, Setup
+from mooring.sources.object_table import ObjectTable
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.spec import VolumeSpec
 
 PATHS = Paths("/root")
 UID = "uid-web"
+OBJECTS = ObjectTable()
+OBJECTS.put(Secret(metadata=ObjectMeta(name="s", namespace="shop"), data={"k": b"anna"}))
+SOURCES = EnvironmentSources(objects=OBJECTS, node=NodeFacts(name="here", memory=1 << 30, cpu_milli=1000))
 
 
 class _Mounter:
@@ -62,7 +79,7 @@ def using(mount: VolumeMount, **env: str) -> Container:
 
 
 def views(pod: Pod, volume: MountedVolume = DATA, *, supported: bool = True) -> list[ContainerView]:
-    return work_out(pod, {"data": volume}, PATHS, recursive_read_only=supported)
+    return work_out(pod, {"data": volume}, PATHS, SOURCES, recursive_read_only=supported)
 
 
 def seen(mount: VolumeMount, volume: MountedVolume = DATA, *, supported: bool = True, **env: str) -> ContainerMount:
@@ -211,7 +228,9 @@ class TestSubPaths:
     )
     def test_fields_of_the_pod_are_values(self, path: str, value: str) -> None:
         mount = VolumeMount(name="data", mount_path="/data", sub_path_expr="$(F)")
-        variable = EnvironmentVariable(name="F", value_from={"fieldRef": {"fieldPath": path}})
+        variable = EnvironmentVariable(
+            name="F", value_from=EnvironmentSource(field_ref=ObjectFieldSelector(field_path=path))
+        )
         [view] = views(pod_of(Container(name="main", volume_mounts=(mount,), env=(variable,))))
         found = view.mounts[0].sub_path
         assert found is not None
@@ -220,18 +239,30 @@ class TestSubPaths:
     @pytest.mark.parametrize(
         "source",
         [
-            {"fieldRef": {"fieldPath": "metadata.labels['none']"}},
-            {"fieldRef": {"fieldPath": "status.phase"}},
-            {"fieldRef": {"fieldPath": "status.podIP"}},
-            {"fieldRef": "nonsense"},
-            {"secretKeyRef": {"name": "s", "key": "k"}},
+            EnvironmentSource(field_ref=ObjectFieldSelector(field_path="metadata.labels['none']")),
+            EnvironmentSource(field_ref=ObjectFieldSelector(field_path="status.phase")),
+            EnvironmentSource(field_ref=ObjectFieldSelector(field_path="status.podIP")),
+            EnvironmentSource(),
+            EnvironmentSource(secret_key_ref=KeySelector(name="s", key="none")),
+            EnvironmentSource(secret_key_ref=KeySelector(name="none", key="k")),
         ],
     )
-    def test_a_value_that_the_pod_does_not_tell_is_missing(self, source: dict[str, object]) -> None:
+    def test_a_value_that_nobody_tells_is_missing(self, source: EnvironmentSource) -> None:
         mount = VolumeMount(name="data", mount_path="/data", sub_path_expr="$(F)")
         env = (EnvironmentVariable(name="F", value="hidden"), EnvironmentVariable(name="F", value_from=source))
         with pytest.raises(Refused, match="missing value for F"):
             views(pod_of(Container(name="main", volume_mounts=(mount,), env=env)))
+
+    def test_keys_of_objects_are_values(self) -> None:
+        mount = VolumeMount(name="data", mount_path="/data", sub_path_expr="$(USER)/$(ALL_k)")
+        variable = EnvironmentVariable(
+            name="USER", value_from=EnvironmentSource(secret_key_ref=KeySelector(name="s", key="k"))
+        )
+        every = EnvironmentFrom(prefix="ALL_", secret_ref=ObjectSelector(name="s"))
+        [view] = views(pod_of(Container(name="main", volume_mounts=(mount,), env=(variable,), env_from=(every,))))
+        found = view.mounts[0].sub_path
+        assert found is not None
+        assert found.relative == "anna/anna"
 
 
 class TestRecursiveReadOnly:

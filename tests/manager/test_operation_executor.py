@@ -18,6 +18,7 @@ from mooring.kube.objects.storage import (
     PersistentVolume,
     VolumeNodeAffinity,
 )
+from mooring.manager.intents import Intents
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.operations.context import OperationContext
 from mooring.plugins.interface import NodeFacts
@@ -64,7 +65,10 @@ class Bench:
         self.node = MemoryNode(plugins=lambda context: [self.plugin.on(context)])
         manager = self.node.manager
         self.desired, self.actual = manager.desired, manager.actual
+        self.node.host.make_directories("/var/lib/mooring", 0o755)
         context = OperationContext(
+            intents=Intents(self.node.host, "/var/lib/mooring/intents"),
+            walks=manager.walks,
             desired=manager.desired,
             actual=manager.actual,
             plugins=manager.plugins,

@@ -49,3 +49,14 @@ def test_on_a_node_that_is_drained_every_pod_counts_as_gone() -> None:
     states.draining = True
     assert states.runtime_removed(WEB)
     assert states.containers_terminating(WEB)
+
+
+def test_a_pod_with_containers_is_not_removed_before_they_are() -> None:
+    states = KnownPods(PodManager())
+    states.with_containers.add(WEB)
+    assert states.containers_terminating(WEB)
+    assert not states.runtime_removed(WEB)
+    states.draining = True
+    assert not states.runtime_removed(WEB)
+    states.with_containers.discard(WEB)
+    assert states.runtime_removed(WEB)

@@ -239,9 +239,11 @@ async def test_the_calls_for_one_pod_do_not_grow_with_the_number_of_pods() -> No
         nonlocal calls
         calls += 1
 
-    node.host.before_call = count
     costs = []
     async with node.running() as manager:
+        node.add_pod(web("first"))  # a start has calls of its own
+        await manager.wait_for_attach_and_mount(web("first"))
+        node.host.before_call = count
         for number in range(200):
             before = calls + len(plugin.calls) + plugin.questions
             node.add_pod(web(f"p{number}"))

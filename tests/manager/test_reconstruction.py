@@ -83,7 +83,7 @@ async def test_a_directory_of_an_unknown_plugin_is_remembered_and_left_alone() -
     node.host.create_file(f"{path}/precious", 0o644)
     async with node.running() as manager:
         await asyncio.sleep(600)
-        assert [(each.pod, each.plugin, each.inner_name) for each in manager.leftovers] == [
+        assert [(each.found.pod, each.found.plugin, each.found.inner_name) for each in manager.recovery.leftovers] == [
             (WEB, "vendor.io/gone", "data")
         ]
         assert not manager.actual.volumes
@@ -100,7 +100,7 @@ async def test_a_volume_whose_name_cannot_be_made_sense_of_is_a_leftover_too() -
     node.host.make_directories(node.paths.pod_volume_dir(WEB, "test/scripted", "data"), 0o755)
     async with node.running(sources_heard=False) as manager:
         await asyncio.sleep(1)
-        assert "gave no name" in manager.leftovers[0].why
+        assert "gave no name" in manager.recovery.leftovers[0].why
 
 
 @in_virtual_time
@@ -171,7 +171,7 @@ async def test_without_a_pods_directory_the_manager_runs() -> None:
         web = pod("web", scripted("disk"))
         node.add_pod(web)
         await manager.wait_for_attach_and_mount(web)
-        assert manager.leftovers == []
+        assert manager.recovery.leftovers == []
 
 
 @in_virtual_time

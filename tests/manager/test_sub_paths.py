@@ -163,7 +163,7 @@ class _Stale(MemoryHost):
             raise OSError(errno.ESTALE, "Stale file handle", path)
         return super().look(path)
 
-    def unmount(self, path: str, *, lazy: bool = False) -> None:
+    def unmount(self, path: str, *, lazy: bool = False, force: bool = False) -> None:
         if self.refuses:
             raise OSError(errno.EPERM, "Operation not permitted", path)
         super().unmount(path, lazy=lazy)

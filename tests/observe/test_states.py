@@ -35,7 +35,9 @@ def fields_of(rows: list[dict[str, Any]]) -> set[str]:
 # -- shapes --------------------------------------------------------------------------------------------------------
 async def test_every_answer_has_exactly_the_documented_fields(manifests: Path) -> None:
     (manifests / "a.yaml").write_text(CONFIG + pod("web", "configMap: {name: c}") + CLAIM)
-    (manifests / "b.yaml").write_text(pod("stuck", "secret: {secretName: x}") + pod("odd", "nfs: {server: s, path: /}"))
+    (manifests / "b.yaml").write_text(
+        pod("stuck", "secret: {secretName: x}") + pod("odd", "csi: {driver: d.example.com}")
+    )
     (manifests / "c.yaml").write_text("kind: [")
     async with observed(manifests) as node:
         await node.mounted("web")
@@ -105,11 +107,11 @@ async def test_waiting_for_an_object_and_mounted_as_soon_as_it_comes(manifests: 
 
 
 async def test_waiting_because_nobody_serves_the_source(manifests: Path) -> None:
-    (manifests / "a.yaml").write_text(pod("web", "nfs: {server: s, path: /}"))
+    (manifests / "a.yaml").write_text(pod("web", "csi: {driver: d.example.com}"))
     async with observed(manifests) as node:
         (row,) = await node.get("/v1/volumes")
         assert (row["state"], row["name"], row["plugin"], row["path"]) == ("waiting", None, None, None)
-        assert "mooring has none for the source nfs" in row["reason"]
+        assert "mooring has none for the CSI driver 'd.example.com'" in row["reason"]
 
 
 async def test_failed_when_a_set_up_is_refused(manifests: Path) -> None:

@@ -29,7 +29,9 @@ GIBIBYTE = 2**30
 class PluginBench:
     """Plugins over a `MemoryHost`. Everything happens for the pod `shop/web`."""
 
-    def __init__(self, tokens: Tokens | None = None) -> None:
+    def __init__(
+        self, tokens: Tokens | None = None, *, allow_git_repo: bool = False, project_quotas: str = "off"
+    ) -> None:
         self.host = MemoryHost()
         self.look_again_after: float | None = None  # as the last set-up said
         self.objects = ObjectTable()
@@ -46,6 +48,8 @@ class PluginBench:
             data_directory=lambda: f"..2026_01_01_00_00_00.{next(numbers):010}",
             tell=self.notices.append,
             tokens=tokens,
+            allow_git_repo=allow_git_repo,
+            project_quotas=project_quotas,
         )
         self.plugins = VolumePluginManager(factory(context) for factory in BUILTIN)
         self.host.make_directories(f"{ROOT}/pods/{UID}/volumes", 0o750)
@@ -90,6 +94,7 @@ class PluginBench:
         fs_group: int | None = None,
         refresh: bool = False,
         reconstructed: bool = False,
+        size_limit: int = 0,
     ) -> str:
         """Set a volume up, and return its path."""
         request = Setup(
@@ -100,6 +105,7 @@ class PluginBench:
             fs_group=fs_group,
             refresh=refresh,
             reconstructed=reconstructed,
+            size_limit=size_limit,
         )
         self.look_again_after = run_virtual(self.offer(volume).mounter.set_up(request))
         return self.path(volume)

@@ -15,7 +15,7 @@ from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import ConfigMap
 from mooring.kube.objects.volumes import ConfigMapVolumeSource, KeyToPath, SecretVolumeSource, Volume
 from mooring.plugins.interface import ObjectRef
-from mooring.testing.memory_host import Hook
+from mooring.testing.memory_storage import Hook
 
 
 def items(**paths: str) -> tuple[KeyToPath, ...]:

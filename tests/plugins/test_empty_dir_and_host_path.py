@@ -6,7 +6,8 @@ import pytest
 from tests.plugins.conftest import PluginBench
 
 from mooring.errors import NotYet, Refused
-from mooring.host.interface import FileKind, Ownership, OwnershipReport
+from mooring.host.interface import FileKind
+from mooring.host.ownership_calls import Ownership, OwnershipReport
 from mooring.kube.objects.pod import Container, ResourceRequirements, VolumeMount
 from mooring.kube.objects.volumes import EmptyDirVolumeSource, HostPathVolumeSource, Volume
 from mooring.plugins import empty_dir
@@ -71,14 +72,6 @@ def test_a_memory_volume_after_a_reboot_is_mounted_again(bench: PluginBench) -> 
     bench.host.reboot()
     bench.set_up(MEMORY)
     assert bench.host.mount_at(path) is not None
-
-
-@pytest.mark.parametrize("medium", ["HugePages", "HugePages-2Mi"])
-def test_huge_pages_are_refused_in_plain_words(bench: PluginBench, medium: str) -> None:
-    volume = Volume(name="v", empty_dir=EmptyDirVolumeSource(medium=medium))
-    with pytest.raises(Refused, match=f"does not serve the storage medium '{medium}'. Use medium Memory"):
-        bench.set_up(volume)
-    assert bench.host.look(bench.path(volume)) is None
 
 
 def test_an_unknown_medium_is_refused_by_name(bench: PluginBench) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 
 import pytest
 from tests.plugins.local_bench import DISK, ONE, TWO, LocalBench
@@ -39,15 +38,14 @@ def test_the_first_user_s_group_owns_the_files(bench: LocalBench, directory: Vol
     assert (facts.gid, facts.mode) == (1234, 0o660)
 
 
-def test_a_second_group_does_not_take_the_files_over(
-    bench: LocalBench, disk: VolumeSpec, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_second_group_does_not_take_the_files_over(bench: LocalBench, disk: VolumeSpec) -> None:
     """L5."""
     bench.set_up(disk, ONE, group=1234)
-    with caplog.at_level(logging.WARNING):
-        path = bench.set_up(disk, TWO, group=1235)
+    path = bench.set_up(disk, TWO, group=1235)
     assert bench.group(path) == 1234
-    assert "requested fsGroup is 1235, but volume pv-c already belongs to group 1234" in caplog.text
+    (notice,) = bench.notices
+    assert notice.reason == "AlreadyMountedVolume"
+    assert "requested fsGroup is 1235, but volume pv-c already belongs to group 1234" in notice.message
 
 
 def test_binds_outside_of_pods_are_no_users(bench: LocalBench, directory: VolumeSpec) -> None:

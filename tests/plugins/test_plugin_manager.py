@@ -18,7 +18,11 @@ from mooring.kube.objects.volumes import (
     CSIVolumeSource,
     DownwardAPIVolumeSource,
     EmptyDirVolumeSource,
+    EphemeralVolumeSource,
+    FCVolumeSource,
+    GitRepoVolumeSource,
     HostPathVolumeSource,
+    ISCSIVolumeSource,
     NFSVolumeSource,
     ProjectedVolumeSource,
     SecretVolumeSource,
@@ -37,8 +41,20 @@ SOURCES = {
     "kubernetes.io/secret": (Volume(name="v", secret=SecretVolumeSource(secret_name="s")), "s"),
     "kubernetes.io/downward-api": (Volume(name="v", downward_api=DownwardAPIVolumeSource()), "v"),
     "kubernetes.io/projected": (Volume(name="v", projected=ProjectedVolumeSource()), "v"),
+    "kubernetes.io/nfs": (Volume(name="v", nfs=NFSVolumeSource(server="s", path="/p")), "s//p"),
+    "kubernetes.io/git-repo": (
+        Volume(name="v", git_repo=GitRepoVolumeSource(repository="r", revision="1", directory="d")),
+        "r:1:d",
+    ),
 }
-BUILTIN = {*SOURCES, "kubernetes.io/local-volume", "kubernetes.io/image"}
+DISKS = {
+    "kubernetes.io/iscsi": (
+        Volume(name="v", iscsi=ISCSIVolumeSource(target_portal="10.0.0.1", iqn="iqn.2026.x:y", lun=3)),
+        "10.0.0.1:3260:iqn.2026.x:y:3",
+    ),
+    "kubernetes.io/fc": (Volume(name="v", fc=FCVolumeSource(target_wwns=("a1", "b2"), lun=2)), "[a1 b2]:2"),
+}
+BUILTIN = {*SOURCES, *DISKS, "kubernetes.io/local-volume", "kubernetes.io/image"}
 
 
 class Named:
@@ -64,9 +80,9 @@ class Named:
         raise NotImplementedError
 
 
-@pytest.mark.parametrize("name", sorted(SOURCES))
+@pytest.mark.parametrize("name", sorted({**SOURCES, **DISKS}))
 def test_each_volume_type_has_its_plugin_and_volume_name(bench: PluginBench, name: str) -> None:
-    volume, volume_name = SOURCES[name]
+    volume, volume_name = {**SOURCES, **DISKS}[name]
     spec = VolumeSpec(volume=volume)
     plugin = bench.plugins.find_by_spec(spec)
     assert (plugin.name, plugin.volume_name(spec)) == (name, volume_name)
@@ -96,10 +112,10 @@ def test_a_host_path_in_a_persistent_volume_is_served_too(bench: PluginBench) ->
 @pytest.mark.parametrize(
     ("volume", "source"),
     [
-        (Volume(name="v", nfs=NFSVolumeSource(server="s", path="/p")), "the source nfs"),
+        (Volume(name="v", ephemeral=EphemeralVolumeSource()), "the source ephemeral"),
         (Volume(name="v", csi=CSIVolumeSource(driver="d")), "the CSI driver 'd'"),
     ],
-    ids=["nfs", "csi"],
+    ids=["ephemeral", "csi"],
 )
 def test_a_source_that_nobody_serves_is_named_with_those_that_are(
     bench: PluginBench, volume: Volume, source: str
@@ -183,7 +199,7 @@ def make_added_plugin(context: PluginContext) -> VolumePlugin:
 def test_only_content_volumes_are_refreshed_and_read_only(bench: PluginBench) -> None:
     for name, (volume, _) in SOURCES.items():
         offer = bench.offer(volume)
-        is_content = name not in ("kubernetes.io/empty-dir", "kubernetes.io/host-path")
+        is_content = name.rpartition("/")[2] not in ("empty-dir", "host-path", "nfs", "git-repo")
         assert (offer.refreshes, offer.attributes.read_only) == (is_content, is_content), name
 
 

@@ -11,6 +11,7 @@ from mooring.kube.objects.volumes import Volume
 from mooring.world.actual import ActualMount, ActualVolume, Failure
 from mooring.world.desired import DesiredMount, DesiredVolume, Problem
 from mooring.world.explain import (
+    HoldUp,
     RunningKinds,
     VolumeReport,
     VolumeState,
@@ -22,6 +23,7 @@ from mooring.world.explain import (
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.planner import Gates, Reason, Wait
 from mooring.world.presence import Presence
+from mooring.world.progress import Progress
 from mooring.world.spec import VolumeSpec
 
 V, PLUGIN, POD = VolumeName("test/plugin/v"), PluginName("test/plugin"), PodUid("u")
@@ -85,6 +87,19 @@ def test_a_volume_not_yet_begun_waits_to_be_mounted() -> None:
 )
 def test_what_is_under_way_is_the_state(part: str | None, kind: str, state: VolumeState) -> None:
     assert report(WISH, EMPTY, running={part: kind}).state is state
+
+
+def test_what_holds_up_the_operation_under_way_is_the_cause() -> None:
+    held_up = HoldUp(cause="bind volume data: no answer for 5 s", next_step="Bring it back")
+    found = report_volume(POD, "data", WISH, EMPTY, Gates(), {POD: "volume_mount"}, held_up=held_up)
+    assert (found.state, found.cause, found.next_step) == (VolumeState.MOUNTING, held_up.cause, "Bring it back")
+    assert report_volume(POD, "data", WISH, EMPTY, Gates(), NOBODY, held_up=held_up).cause != held_up.cause
+
+
+def test_how_far_the_operation_under_way_is_is_the_cause() -> None:
+    progress = Progress(group=7, visited=10, changed=5, failed=0, seconds=0)
+    found = report_volume(POD, "data", WISH, EMPTY, Gates(), {POD: "volume_mount"}, progress=progress)
+    assert (found.state, found.cause, found.progress) == (VolumeState.MOUNTING, str(progress), progress)
 
 
 def test_a_failure_is_the_cause_with_its_next_step() -> None:

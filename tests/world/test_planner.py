@@ -171,6 +171,15 @@ def test_what_was_found_on_disk_stays_while_its_attachment_is_unknown() -> None:
     assert plan(None, there(one=P), closed).operations == (Unmount(V, ONE),)
 
 
+def test_nothing_is_unmounted_under_containers_that_have_not_ended() -> None:
+    closed = Gates(pods_with_containers={ONE: "podman runs them"})
+    assert plan(None, there(one=P, two=P), closed) == Plan(
+        operations=(Unmount(V, TWO),), waits=(Wait(ONE, Reason.CONTAINERS_LEFT, "podman runs them"),)
+    )
+    unheard = Gates(sources_heard=False, pods_with_containers={ONE: ""})
+    assert plan(None, there(one=P), unheard).waits == (Wait(ONE, Reason.SOURCES_NOT_HEARD),)
+
+
 def test_the_mounts_of_a_pod_whose_wishes_are_unknown_stay() -> None:
     """core.md 8.3-1."""
     closed = Gates(pods_in_doubt=frozenset({ONE}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.errors import Refused
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import (
     Container,
@@ -162,3 +163,27 @@ def test_containers_are_found_by_name_among_regular_and_init_ones_or_those_given
     both = pod(container("main"), init=(container("first"),))
     assert set(pod_facts.containers_by_name(both)) == {"main", "first"}
     assert set(pod_facts.containers_by_name(both, [container("other")])) == {"other"}
+
+
+# -- how a pod's group gets its volumes ----------------------------------------------------------------------------
+def _annotated(value: str | None, policy: str | None = "Always") -> Pod:
+    annotations = {} if value is None else {pod_facts.FS_GROUP_ANNOTATION: value}
+    security = None if policy is None else PodSecurityContext(fs_group_change_policy=policy)
+    return Pod(metadata=ObjectMeta(name="web", annotations=annotations), spec=PodSpec(security_context=security))
+
+
+def test_a_pod_asks_for_a_way_to_get_its_group_by_an_annotation() -> None:
+    assert pod_facts.fs_group_mode(_annotated("trust-root")) is pod_facts.FsGroupMode.TRUST_ROOT
+    assert pod_facts.fs_group_mode(_annotated("idmapped")) is pod_facts.FsGroupMode.IDMAPPED
+    assert pod_facts.fs_group_mode(_annotated(None)) is None
+
+
+def test_an_unknown_way_is_refused_and_the_known_ones_are_named() -> None:
+    with pytest.raises(Refused, match=r"'idmaped' is not known.*'trust-root' or 'idmapped'"):
+        pod_facts.fs_group_mode(_annotated("idmaped"))
+
+
+def test_trust_in_the_root_is_a_change_policy_whatever_else_is_written() -> None:
+    assert pod_facts.fs_group_policy(_annotated("trust-root")) == "OnRootMismatch"
+    assert pod_facts.fs_group_policy(_annotated(None)) == "Always"
+    assert pod_facts.fs_group_policy(_annotated(None, policy=None)) is None

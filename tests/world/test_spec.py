@@ -13,7 +13,7 @@ from mooring.kube.objects.storage import (
     PersistentVolume,
     PersistentVolumeSpec,
 )
-from mooring.kube.objects.volumes import CSIVolumeSource, EmptyDirVolumeSource, Volume
+from mooring.kube.objects.volumes import CSIVolumeSource, EmptyDirVolumeSource, FlexVolumeSource, Volume
 from mooring.world.spec import GID_ANNOTATION, MOUNT_OPTIONS_ANNOTATION, VolumeSpec
 
 INLINE = VolumeSpec(volume=Volume(name="cache"))
@@ -106,3 +106,11 @@ def test_a_persistent_volume_is_known_by_its_name() -> None:
     assert from_volume().is_volume(from_volume().name)
     assert not from_volume().is_volume("another")
     assert not INLINE.is_volume(INLINE.name)
+
+
+def test_a_flex_volume_is_served_by_its_driver_alone() -> None:
+    source = FlexVolumeSource(driver="example.com/d")
+    inline = VolumeSpec(volume=Volume(name="v", flex_volume=source))
+    persistent = VolumeSpec(persistent_volume=PersistentVolume(spec=PersistentVolumeSpec(flex_volume=source)))
+    assert (inline.flex_driver, persistent.flex_driver) == ("example.com/d", "example.com/d")
+    assert VolumeSpec(volume=Volume(name="v")).flex_driver == ""

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+from mooring.daemon.node_facts import machine_address
 from mooring.host.atomic_writer import data_directory_name
 from mooring.host.interface import Host
+from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
 from mooring.manager.claims import Claims
 from mooring.manager.pods import PodStates
 from mooring.manager.volume_manager import VolumeManager
 from mooring.plugins.builtin import make_plugins
+from mooring.plugins.flex_prober import FlexProber
 from mooring.plugins.interface import NodeFacts, Objects, PluginContext, Tokens
 from mooring.settings import Settings
 from mooring.world.changes import Noticed
+
+
+def make_host(settings: Settings) -> LinuxHost:
+    """The machine itself, as an instance with these settings uses it."""
+    host = LinuxHost(deadline=settings.host_call_timeout, debts_directory=Paths(settings.root).debts_dir)
+    if "MOORING_FAULT" in os.environ or "MOORING_FAULT_LOG" in os.environ:
+        from mooring.testing.fault_points import FaultPoints  # noqa: PLC0415 - only for tests of crashes
+
+        return FaultPoints(os.environ).watch(host)
+    return host
 
 
 class Lookups(Objects, Claims, Protocol):
@@ -51,14 +65,20 @@ def build_manager(
         data_directory=lambda: data_directory_name(datetime.now(UTC), digits),
         tell=tell,
         tokens=tokens,
+        allow_git_repo=settings.allow_git_repo == "yes",
+        project_quotas=settings.project_quotas,
     )
+    plugins = make_plugins(context)
+    plugins.prober = FlexProber(context, plugins, settings.flex_volume_directory or paths.flex_volume_dir)
     manager = VolumeManager(
         settings=settings,
         host=host,
         paths=paths,
-        plugins=make_plugins(context),
+        plugins=plugins,
         claims=objects,
         node=facts,
+        objects=objects,
+        address=machine_address(),
         states=states,
         clock=clock,
     )

@@ -6,10 +6,10 @@ import asyncio
 import os
 from typing import Any
 
+from mooring.daemon.building import make_host
 from mooring.daemon.control import InstanceControl
 from mooring.daemon.instance import assemble
 from mooring.daemon.root_directory import locked
-from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
 from mooring.settings import Settings
 
@@ -17,20 +17,22 @@ from mooring.settings import Settings
 def clean_up(settings: Settings, timeout: float) -> dict[str, Any]:
     """Unmount everything below the root directory. Nothing there is nothing to do."""
     if not os.path.isdir(settings.root):
-        return {"done": True, "left": []}
+        return {"done": True, "left": [], "containers": {}}
     with locked(Paths(settings.root)):
         return asyncio.run(_clean_up(settings, timeout))
 
 
 async def _clean_up(settings: Settings, timeout: float) -> dict[str, Any]:
-    instance = assemble(settings, LinuxHost(deadline=settings.host_call_timeout), [])
+    instance = assemble(settings, make_host(settings), [])
     control = InstanceControl(instance, lambda: None)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(instance.manager.run())
+        keeping = tasks.create_task(instance.runs.run())
         await asyncio.sleep(0)  # the manager finds what is on disk before anything is taken down
         try:
             return await control.down(timeout)
         finally:
             running.cancel()
+            keeping.cancel()
             instance.journal.close()
             await instance.store.close()

@@ -26,6 +26,7 @@ _COMMANDS = {
     "events": "mooring.daemon.commands.look:events",
     "top": "mooring.daemon.commands.top:top",
     "mounts": "mooring.daemon.commands.mounts:mounts",
+    "run": "mooring.daemon.commands.run:run",
     "wait": "mooring.daemon.commands.explain:wait",
     "simulate": "mooring.daemon.commands.simulate:simulate",
     "enter": "mooring.daemon.commands.enter:enter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from mooring.daemon.instance import Instance
 from mooring.daemon.mistakes import BadManifests
 from mooring.daemon.mount_rows import mount_rows
 from mooring.daemon.node_facts import node_name
+from mooring.daemon.runs import RunControl
 from mooring.errors import InvalidInput, MooringError, Refused
 from mooring.kube.api import ApiError, NotFound
 from mooring.kube.codec import Manifest, read_manifests
@@ -25,6 +27,7 @@ from mooring.world.findings import Finding
 from mooring.world.names import PodUid
 
 Row = dict[str, Any]
+_UNKNOWN = "no manifest on this node has it"
 APPLIED = "apply"
 """The origin of objects that came by `mooring apply`: no manifest file takes them away."""
 
@@ -35,6 +38,7 @@ class InstanceControl:
     def __init__(self, instance: Instance, stop: Callable[[], None]) -> None:
         self._instance = instance
         self._stop = stop
+        self._runs = RunControl(instance.paths, instance.manager, instance.states, instance.runs)
         self.openid: OpenId = instance.signer
 
     def ready(self) -> bool:
@@ -60,9 +64,10 @@ class InstanceControl:
                 )
             if found:
                 return found[0]
+        left = self._instance.runs.left().get(name if "/" in name else f"default/{name}")
         raise NotFound(
             f"cannot find pod {name!r}",
-            why="no manifest on this node has it",
+            why=f"it was deleted, and its containers have not ended ({left})" if left else _UNKNOWN,
             next_step="`mooring get pods` lists them",
         )
 
@@ -130,13 +135,24 @@ class InstanceControl:
     # -- what containers see -------------------------------------------------------------------------------------
     async def mounts(self, pod: str, *, recursive_read_only: bool) -> list[Row]:
         """What each container of a pod should see; an error that explains why when the pod is not ready."""
-        found = self.find_pod(pod)
+        found = self._ready_pod(pod)
+        views = await self._instance.manager.get_container_mounts(found, recursive_read_only=recursive_read_only)
+        return [row for view in views for row in mount_rows(view)]
+
+    def _ready_pod(self, name: str) -> Pod:
+        found = self.find_pod(name)
         verdict = self._instance.status.explain(found)
         if not verdict["ready"]:
             step = next((row["next_step"] for row in verdict["volumes"] if row["cause"] and row["next_step"]), None)
             raise Refused(f"pod {found.key!r} is not ready", why=verdict["cause"], next_step=step or "")
-        views = await self._instance.manager.get_container_mounts(found, recursive_read_only=recursive_read_only)
-        return [row for view in views for row in mount_rows(view)]
+        return found
+
+    # -- runs ----------------------------------------------------------------------------------------------------
+    async def begin_run(self, pod: str, body: bytes, client: int) -> Row:
+        return await self._runs.begin(self._ready_pod(pod), body, client)
+
+    async def end_run(self, uid: str, run: str) -> Row:
+        return await self._runs.end(uid, run)
 
     # -- waiting and going down ----------------------------------------------------------------------------------
     async def wait(self, pod: str, wanted: str, timeout: float) -> Row:
@@ -163,6 +179,9 @@ class InstanceControl:
             left = [row for row in self._instance.status.volumes() if row["pod_uid"] == uid and row["path"]]
             wanted = self._instance.manager.pods.get(PodUid(uid)) is not None
             cause = "the pod is still wanted; delete it or its manifest first" if wanted else "it takes longer"
+            containers = self._instance.runs.words(PodUid(uid))
+            if containers is not None and not wanted:
+                cause = f"containers of the pod have not ended ({containers})"
             return {"done": False, "pod": pod, "cause": cause, "volumes": left}
         return {"done": True, "pod": pod, "volumes": []}
 
@@ -170,19 +189,22 @@ class InstanceControl:
         return await self._instance.usage.measure()
 
     async def down(self, timeout: float) -> Row:
-        """Unmount everything, remove the pods' directories, and stop. With something left, go on running."""
+        """End containers, unmount everything, remove the pods' directories, and stop. With something left, go on."""
         instance = self._instance
         instance.states.draining = True
         instance.manager.sources_heard()
+        instance.runs.look_at_all()
         for pod in instance.manager.pods:
             instance.manager.pod_state_changed(PodUid(pod.metadata.uid))
         try:
-            await instance.manager.wait_for_nothing_left(timeout=timeout)
+            async with asyncio.timeout(timeout):
+                await instance.runs.until_none(timeout=timeout)
+                await instance.manager.wait_for_nothing_left(timeout=timeout)
         except (MooringError, TimeoutError):
             left = [row for row in instance.status.volumes() if row["path"] is not None]
-            return {"done": False, "left": left}
+            return {"done": False, "left": left, "containers": instance.runs.left()}
         self._stop()
-        return {"done": True, "left": []}
+        return {"done": True, "left": [], "containers": {}}
 
 
 def _default_first(pod: Pod) -> tuple[bool, str]:

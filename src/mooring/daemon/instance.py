@@ -9,10 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mooring.controllers.claims_controller import ClaimsController
+from mooring.controllers.flex_driver_watcher import FlexDriverWatcher
+from mooring.controllers.limit_watcher import LimitWatcher
 from mooring.controllers.token_manager import TokenManager
 from mooring.controllers.token_signer import NodeIdentity, TokenSigner, default_issuer
 from mooring.daemon.building import build_manager
 from mooring.daemon.node_facts import node_facts, node_name
+from mooring.daemon.node_watchers import watch_flex_drivers, watch_limits
+from mooring.daemon.runs import PodsAndRuns, RunVolumes
 from mooring.engine.pending import Backoff
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
@@ -25,15 +29,21 @@ from mooring.manager.volume_manager import VolumeManager
 from mooring.observe.events import EventRecorder
 from mooring.observe.history import History, Journal
 from mooring.observe.metrics import Metrics
+from mooring.observe.ownership_metrics import OwnershipMetrics
 from mooring.observe.status import NodeView, Status
 from mooring.observe.usage import UsageMeter
 from mooring.observe.usage_metrics import ClaimUsage
+from mooring.runtimes.choice import make_runtime
+from mooring.runtimes.supervisor import RunSupervisor
 from mooring.settings import Settings
 from mooring.sources.informed import InformedObjects, InformedPods
 from mooring.sources.manifest_directory import ManifestDirectory
 from mooring.world.changes import Change, Finished
 from mooring.world.findings import Finding
 from mooring.world.operations import Detach, Unmount, Unstage
+
+_LONGEST_PAUSE = 15.0
+"""Seconds between two tries to reach a container runtime that does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,24 +60,31 @@ class Instance:
     signer: TokenSigner
     manager: VolumeManager
     states: KnownPods
+    runs: RunSupervisor
     events: EventRecorder
     history: History
     journal: Journal
     metrics: Metrics
     usage: UsageMeter
+    limits: LimitWatcher
+    flex_drivers: FlexDriverWatcher
     status: Status
 
     async def run(self) -> None:
         """Run everything until cancelled. Sources count as heard once manifests are stored and pods are known."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.manager.run(), name="manager")
+            tasks.create_task(self.runs.run(), name="runs")
             tasks.create_task(self.manifests.run(), name="manifests")
             tasks.create_task(self.events.run(), name="events")
+            tasks.create_task(self.limits.run(), name="limits")
+            tasks.create_task(self.flex_drivers.run(), name="flex drivers")
             await self.manifests.heard.wait()
             self.factory.start(tasks)
             tasks.create_task(self.claims.run(), name="claims")
             await self.pods.run()
             self.manager.sources_heard()
+            self.runs.look_at_all()
 
 
 def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instance:
@@ -93,6 +110,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         manager.subscribe(listener)
     usage = UsageMeter(host, manager.actual, clock=loop.time, lifetime=settings.usage_lifetime)
     metrics.registry.register(ClaimUsage(usage, manager.actual))
+    metrics.registry.register(OwnershipMetrics(manager.walks))
     source = ManifestDirectory(manifests, store, node_name=name)
     claims = ClaimsController(
         store,
@@ -105,23 +123,29 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         resync_interval=settings.resync_interval,
     )
     manager.subscribe(lambda change: _tell_claims(claims, change))
+    patience = Backoff(initial=settings.backoff_initial, maximum=min(settings.backoff_maximum, _LONGEST_PAUSE))
+    runs = RunSupervisor(paths, RunVolumes(manager, manager.states), make_runtime, pause=patience.after)
+    runs.load()
     return Instance(
         settings=settings,
         paths=paths,
         store=store,
         factory=factory,
         manifests=source,
-        pods=InformedPods(factory, objects, manager, name),
+        pods=InformedPods(factory, objects, PodsAndRuns(manager, runs), name),
         claims=claims,
         signer=signer,
         manager=manager,
         states=manager.states,
+        runs=runs,
         events=events,
         history=history,
         journal=journal,
         metrics=metrics,
         usage=usage,
-        status=Status(_view(manager, source, history)),
+        limits=watch_limits(settings, host, store, manager),
+        flex_drivers=watch_flex_drivers(host, manager),
+        status=Status(_view(host, manager, runs, source, history)),
     )
 
 
@@ -136,27 +160,33 @@ def _tell_claims(claims: ClaimsController, change: Change) -> None:
         claims.volume_left(change.claim)
 
 
-def _view(manager: VolumeManager, source: ManifestDirectory, history: History) -> NodeView:
+def _view(
+    host: Host, manager: VolumeManager, runs: RunSupervisor, source: ManifestDirectory, history: History
+) -> NodeView:
     return NodeView(
         pods=manager.pods,
         desired=manager.desired,
         actual=manager.actual,
         gates=lambda: manager.gates,
         running=manager.reconciler.pending.running,
-        findings=lambda: _findings(manager, source),
+        findings=lambda: (*_findings(host, manager, source), *runs.findings()),
         history=history,
         namesakes=manager.namesakes,
+        containers=runs.words,
+        held_up=manager.held_up,
+        progress=manager.walks.progress,
     )
 
 
-def _findings(manager: VolumeManager, source: ManifestDirectory) -> Iterator[Finding]:
+def _findings(host: Host, manager: VolumeManager, source: ManifestDirectory) -> Iterator[Finding]:
     yield from source.findings
-    for leftover in manager.leftovers:
+    yield from manager.recovery.findings()
+    for debt in host.debts():
         yield Finding(
-            kind="leftover",
-            where=leftover.path,
-            what=f"a volume directory that cannot be made sense of: {leftover.why}",
-            next_step="Look what it holds; mooring leaves it alone",
+            kind="debt",
+            where=debt.path,
+            what=f"{debt.source!r} ({debt.fs_type}) was unmounted while it was in use, because {debt.why}",
+            next_step="It is over when those who use it end, or its server does; a reboot ends it, too",
         )
     for problem in manager.plugins.problems:
         yield Finding(kind="plugin", where=problem.what, what=problem.why, next_step=problem.next_step)

@@ -12,6 +12,7 @@ from typing import Any
 
 from mooring.daemon.tables import table
 from mooring.errors import MooringError
+from mooring.runtimes.mount_words import long_mount
 
 Row = dict[str, Any]
 _COLUMNS = [
@@ -111,7 +112,7 @@ def _device(row: Row) -> list[str]:
 def _podman_mount(row: Row) -> list[str]:
     if row["image"] is not None:
         subpath = [f"subpath={row['image_sub_path']}"] if row["image_sub_path"] else []
-        return _long("type=image", f"source={row['image']}", f"destination={row['container_path']}", *subpath)
+        return long_mount("type=image", f"source={row['image']}", f"destination={row['container_path']}", *subpath)
     if row["recursive_read_only"]:
         raise MooringError(
             f"cannot write volume {row['volume']!r} as podman",
@@ -119,18 +120,20 @@ def _podman_mount(row: Row) -> list[str]:
             next_step="Leave recursiveReadOnly out, or use another runtime",
         )
     if ":" in row["host_path"] + row["container_path"]:
-        return _long(*_bind(row, "destination"), *(["ro=true"] if row["read_only"] else []), *_long_propagation(row))
+        return long_mount(
+            *_bind(row, "destination"), *(["ro=true"] if row["read_only"] else []), *_long_propagation(row)
+        )
     return _short(row)
 
 
 def _docker_mount(row: Row) -> list[str]:
     if row["image"] is not None:
         subpath = [f"image-subpath={row['image_sub_path']}"] if row["image_sub_path"] else []
-        return _long("type=image", f"source={row['image']}", f"target={row['container_path']}", *subpath)
+        return long_mount("type=image", f"source={row['image']}", f"target={row['container_path']}", *subpath)
     if row["recursive_read_only"]:
-        return _long(*_bind(row, "target"), "readonly", "bind-propagation=rprivate", "bind-recursive=readonly")
+        return long_mount(*_bind(row, "target"), "readonly", "bind-propagation=rprivate", "bind-recursive=readonly")
     if ":" in row["host_path"] + row["container_path"]:
-        return _long(*_bind(row, "target"), *(["readonly"] if row["read_only"] else []), *_long_propagation(row))
+        return long_mount(*_bind(row, "target"), *(["readonly"] if row["read_only"] else []), *_long_propagation(row))
     return _short(row)
 
 
@@ -148,15 +151,6 @@ def _bind(row: Row, destination: str) -> list[str]:
 
 def _long_propagation(row: Row) -> list[str]:
     return [] if row["propagation"] == "private" else [f"bind-propagation={row['propagation']}"]
-
-
-def _long(*fields: str) -> list[str]:
-    """`--mount` takes a line of comma-separated values, quoted as in CSV files."""
-    return ["--mount", ",".join(_csv(field) for field in fields)]
-
-
-def _csv(field: str) -> str:
-    return '"' + field.replace('"', '""') + '"' if any(each in field for each in ',"\r\n') else field
 
 
 # -- systemd -----------------------------------------------------------------------------------------------------

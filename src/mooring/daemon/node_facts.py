@@ -22,6 +22,17 @@ def machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def machine_address() -> str:
+    """The address this machine sends from to others; empty when it has no way out. Nothing is sent for it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect(("192.0.2.1", 9))  # RFC 5737: an address that belongs to nobody
+        except OSError:
+            return ""
+        address: str = asked.getsockname()[0]
+        return address
+
+
 def disk_size(path: str) -> int:
     """The size in bytes of the file system that a path is or will be on."""
     while not os.path.isdir(path):

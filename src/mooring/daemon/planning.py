@@ -17,18 +17,20 @@ from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.node import Node
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.kube.objects.volumes import Volume
 from mooring.manager.node_affinity import matches_node
-from mooring.manager.reconstruction import reconstruct
+from mooring.manager.reconstruction import Reconstruction
 from mooring.manager.volume_manager import VolumeManager
+from mooring.plugins.flex_prober import FlexProber
 from mooring.plugins.interface import NodeFacts, Setup
 from mooring.settings import Settings
 from mooring.sources.manifest_files import ManifestFiles, scan
 from mooring.sources.object_table import ObjectTable
 from mooring.world.desired import DesiredMount, DesiredVolume
 from mooring.world.names import PodUid, VolumeName
-from mooring.world.operations import Mount, Stage, Unmount, VolumeOperation, kind_of, pod_of
+from mooring.world.operations import Attach, Mount, Stage, Unmount, VolumeOperation, kind_of, pod_of
 from mooring.world.planner import plan
-from mooring.world.pod_facts import fs_group, fs_user
+from mooring.world.pod_facts import fs_group, fs_group_mode, fs_user
 from mooring.world.spec import VolumeSpec
 
 Row = dict[str, Any]
@@ -62,7 +64,10 @@ def _manager_of(settings: Settings, paths: Sequence[str]) -> VolumeManager:
     _bind([obj for obj, _ in reading.objects.values()], objects, facts)
     host = LinuxHost()
     manager = build_manager(settings, host, objects, facts, clock=lambda: 0.0, tokens=UnsignedTokens())
-    reconstruct(host, Paths(settings.root), manager.plugins, manager.actual, lambda _: None)
+    assert isinstance(manager.plugins.prober, FlexProber)
+    manager.plugins.prober.assume_all()  # a plan runs nothing, so it does not ask drivers what they can do
+    found = manager.intents.read().intents
+    Reconstruction(host, Paths(settings.root), manager.plugins, manager.actual, lambda _: None, intents=found).run()
     for obj, _ in reading.objects.values():
         if isinstance(obj, Pod):
             manager.pod_changed(obj)
@@ -123,6 +128,7 @@ def _risks(operation: VolumeOperation, spec: VolumeSpec, pod: Pod | None) -> Ite
     volume, persistent = spec.volume, spec.persistent_volume
     if isinstance(operation, Unmount) and volume is not None and volume.empty_dir is not None:
         yield "deletes the data in it"
+    yield from _device_risks(operation, spec)
     local = persistent.spec.local if persistent is not None else None
     if isinstance(operation, Stage) and local is not None and not spec.is_block:
         yield f"formats {local.path} if it is a disk that carries nothing"
@@ -136,6 +142,24 @@ def _risks(operation: VolumeOperation, spec: VolumeSpec, pod: Pod | None) -> Ite
     group = fs_group(pod) if pod is not None else None
     if group is not None and host_path is None:
         yield f"gives its files to group {group}"
+
+
+def _device_risks(operation: VolumeOperation, spec: VolumeSpec) -> Iterator[str]:
+    holder = spec.persistent_volume.spec if spec.persistent_volume is not None else spec.volume
+    assert holder is not None
+    if isinstance(operation, Mount) and holder.nfs is not None:
+        yield f"waits for {holder.nfs.server}, which may not answer"
+    brings_device = isinstance(operation, Attach | Stage)  # a plan shows the first of the two
+    if brings_device and holder.iscsi is not None:
+        yield f"logs in to {holder.iscsi.iqn} at {holder.iscsi.target_portal}"
+    if brings_device and holder.fc is not None:
+        yield "lets all SCSI hosts look for disks if the disk is not there yet"
+    if brings_device and (holder.iscsi or holder.fc) is not None and not spec.is_block:
+        yield "formats the disk if it carries nothing"
+    if holder.flex_volume is not None:
+        yield f"runs the driver {holder.flex_volume.driver} as the user that mooring runs as"
+    if isinstance(operation, Mount) and isinstance(holder, Volume) and holder.git_repo is not None:
+        yield f"runs git on {holder.git_repo.repository}"
 
 
 def _waits(manager: VolumeManager) -> Iterator[Row]:
@@ -157,5 +181,8 @@ def _check(manager: VolumeManager, volume: DesiredVolume, wish: DesiredMount) ->
     offer = manager.plugins.find_by_name(volume.plugin).offer(wish.spec)
     if offer.checker is not None:
         uid = PodUid(wish.pod.metadata.uid)
-        request = Setup(pod=wish.pod, uid=uid, spec=wish.spec, fs_user=fs_user(wish.pod), fs_group=fs_group(wish.pod))
+        group = fs_group(wish.pod)
+        if group is not None:
+            fs_group_mode(wish.pod)
+        request = Setup(pod=wish.pod, uid=uid, spec=wish.spec, fs_user=fs_user(wish.pod), fs_group=group)
         offer.checker.check(request)

@@ -13,10 +13,10 @@ from typing import Any
 
 from aiohttp import web
 
+from mooring.daemon.building import make_host
 from mooring.daemon.control import InstanceControl
 from mooring.daemon.instance import Instance, assemble
 from mooring.daemon.root_directory import locked, make_root
-from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
 from mooring.observe.http import HttpApi
 from mooring.settings import Settings
@@ -37,7 +37,7 @@ async def serve(settings: Settings, manifests: Sequence[str], *, watch: Watch | 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        instance = assemble(settings, LinuxHost(deadline=settings.host_call_timeout), manifests)
+        instance = assemble(settings, make_host(settings), manifests)
         try:
             async with _listening(instance, stopping):
                 await _run(instance, stopping, watch)

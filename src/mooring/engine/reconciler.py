@@ -58,6 +58,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
         self._subject = subject
         self.pending = pending
         self._limit = limit
+        self._waiting = 0  # running operations that only wait, and do not count
         self._resync_interval = resync_interval
         self._dirty: dict[str, None] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -81,6 +82,14 @@ class Reconciler(Generic[OperationT, OutcomeT]):
     def forget(self, key: str, part: str | None = None) -> None:
         """Drop the pauses of what is no longer wanted."""
         self.pending.forget(key, part)
+
+    def make_room(self, waiting: int) -> None:
+        """Learn how many of the running operations only wait for something: as many more may run meanwhile."""
+        self._waiting = waiting
+        self._changed.set()
+
+    def _is_full(self) -> bool:
+        return self.pending.running_count - self._waiting >= self._limit
 
     def is_idle(self) -> bool:
         """Whether nothing is to be looked at and nothing runs (pauses may still be open).
@@ -118,7 +127,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
 
     def _serve(self, operations: asyncio.TaskGroup) -> None:
         now = asyncio.get_running_loop().time()
-        while self._dirty and self.pending.running_count < self._limit and not self._stopping:
+        while self._dirty and not self._is_full() and not self._stopping:
             key = next(iter(self._dirty))
             del self._dirty[key]
             self._start_due(key, operations, now)
@@ -138,7 +147,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
             if pause is not None and now + _EARLY < pause.until:
                 wake_at = pause.until if wake_at is None else min(wake_at, pause.until)
                 continue
-            if self.pending.running_count >= self._limit:
+            if self._is_full():
                 self._dirty[key] = None  # the rest of it takes its turn again
                 break
             if key in self._resyncing:

@@ -6,17 +6,13 @@ way of `..`, which is checked to lead where it came from.
 
 from __future__ import annotations
 
-import errno
 import os
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mooring.host import syscalls
+from mooring.host import same_mount, syscalls
 from mooring.host.features import KernelFeatures
-from mooring.host.mounts import mount_id_behind
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CONFINED = syscalls.RESOLVE_NO_XDEV | syscalls.RESOLVE_NO_SYMLINKS | syscalls.RESOLVE_BENEATH
 _MOST_OPEN = 64
 
 
@@ -51,26 +47,7 @@ class _Level:
 
 def open_on_same_mount(features: KernelFeatures, directory: int, name: str) -> int:
     """Open a sub-directory for reading; OSError EXDEV when something is mounted on it."""
-    if features.confined_open:
-        return syscalls.openat2(directory, name, _DIRECTORY, _CONFINED)
-    handle = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=directory)  # does not enter the file system
-    try:
-        if mount_id_behind(handle) != mount_id_behind(directory):
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
-        return os.open(".", _DIRECTORY, dir_fd=handle)
-    finally:
-        os.close(handle)
-
-
-def is_mount_point(features: KernelFeatures, directory: int, name: str) -> bool:
-    """Tell whether something is mounted on an entry of a directory."""
-    if features.mount_root_attribute:
-        return syscalls.is_mount_root(directory, name)
-    handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        return mount_id_behind(handle) != mount_id_behind(directory)
-    finally:
-        os.close(handle)
+    return same_mount.open_directory(directory, name, confined_open=features.confined_open)
 
 
 def may_hold_mounts(features: KernelFeatures, directory: int) -> bool:
@@ -97,7 +74,7 @@ def walk(visitor: Visitor, above: int, name: str, descriptor: int, path: str) ->
                 _descend(visitor, levels, level)
                 continue
             if len(levels) > 1 and levels[-2].descriptor < 0:
-                levels[-2].descriptor = _reopened(levels[-2], level.descriptor)
+                levels[-2].descriptor = same_mount.open_above(level.descriptor, levels[-2].identity, levels[-2].path)
             parent = levels[-2].descriptor if len(levels) > 1 else above
             if not visitor.leave(parent, level.name, level.descriptor, level.path):
                 level.pending = visitor.enter(level.descriptor, level.path)
@@ -123,23 +100,10 @@ def _descend(visitor: Visitor, levels: list[_Level], level: _Level) -> None:
     child = _Level(descriptor, name, path)
     levels.append(child)
     if len(levels) > _MOST_OPEN and (distant := levels[-_MOST_OPEN - 1]).descriptor >= 0:
-        distant.identity = _identity(distant.descriptor)
+        distant.identity = same_mount.identity(distant.descriptor)
         os.close(distant.descriptor)
         distant.descriptor = -1
     try:
         child.pending = visitor.enter(descriptor, path)
     except OSError as error:
         visitor.failed(level.descriptor, name, path, error)
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    facts = os.fstat(descriptor)
-    return facts.st_dev, facts.st_ino
-
-
-def _reopened(level: _Level, below: int) -> int:
-    descriptor = os.open("..", _DIRECTORY, dir_fd=below)
-    if _identity(descriptor) != level.identity:
-        os.close(descriptor)
-        raise OSError(errno.ESTALE, "the directory was moved while it was walked", level.path)
-    return descriptor

@@ -13,6 +13,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _HEADER = struct.Struct("iIII")
 _BUFFER = 64 * 1024
 
+ATTRIBUTES = 0x4
 CLOSE_WRITE = 0x8
 MOVED_FROM = 0x40
 MOVED_TO = 0x80
@@ -38,9 +39,13 @@ class DirectoryEvent:
 
 
 class DirectoryWatcher:
-    """Watches directories and hands batches of events to `notice`. Belongs to the loop it was started on."""
+    """Watches directories and hands batches of events to `notice`. Belongs to the loop it was started on.
 
-    def __init__(self, notice: Callable[[list[DirectoryEvent]], None]) -> None:
+    `also` names events beside the usual ones, such as ATTRIBUTES for changed modes.
+    """
+
+    def __init__(self, notice: Callable[[list[DirectoryEvent]], None], *, also: int = 0) -> None:
+        self._mask = WATCHED | also | _ONLY_DIRECTORY
         self._notice = notice
         self._descriptor = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify")
         self._paths: dict[int, str] = {}
@@ -54,8 +59,7 @@ class DirectoryWatcher:
 
     def watch(self, directory: str) -> None:
         """Watch a directory; OSError when it cannot be."""
-        mask = WATCHED | _ONLY_DIRECTORY
-        found = _libc.inotify_add_watch(self._descriptor, os.fsencode(directory), ctypes.c_uint32(mask))
+        found = _libc.inotify_add_watch(self._descriptor, os.fsencode(directory), ctypes.c_uint32(self._mask))
         number = _checked(found, directory)
         self._paths[number] = directory
         self._watches[directory] = number

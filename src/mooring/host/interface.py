@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from mooring.host.durable_files import DurableCalls
+from mooring.host.health import HealthCalls
+from mooring.host.ownership_calls import OwnershipCalls
 from mooring.host.programs import ProgramResult
+from mooring.host.storage_calls import StorageCalls
 
 T = TypeVar("T")
 
@@ -121,25 +125,6 @@ class NewFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
-    """What an ownership walk sets: the group, and mode bits added to files and directories."""
-
-    gid: int
-    file_mask: int
-    directory_mask: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnershipReport:
-    """What an ownership walk did: `failed` entries kept their owner or mode, and `errors` tells of the first few."""
-
-    visited: int
-    changed: int
-    failed: int = 0
-    errors: Sequence[str] = field(default_factory=tuple)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemUsage:
     """What a file system says of itself, in bytes and inodes."""
 
@@ -160,7 +145,7 @@ class TreeUsage:
     complete: bool
 
 
-class Host(Protocol):
+class Host(StorageCalls, HealthCalls, DurableCalls, OwnershipCalls, Protocol):
     """A machine. Paths are absolute strings. Missing things raise FileNotFoundError unless said otherwise."""
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -233,13 +218,6 @@ class Host(Protocol):
         """chmod, following links: exactly these permission bits."""
         ...
 
-    def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
-        """Walk the tree below and including `path`, children before their directory, the root last.
-
-        Never follows links, never crosses into another mount, ignores entries that vanish, skips what is already right.
-        """
-        ...
-
     # -- mounting ------------------------------------------------------------------------------------------------
     def mount_tmpfs(self, path: str, *, size: int | None = None, mode: int | None = None) -> None:
         """Mount a tmpfs (nosuid/nodev not set, as the kubelet; noswap where the kernel has it)."""
@@ -265,10 +243,11 @@ class Host(Protocol):
         """
         ...
 
-    def unmount(self, path: str, *, lazy: bool = False) -> None:
+    def unmount(self, path: str, *, lazy: bool = False, force: bool = False) -> None:
         """Unmount the topmost mount at path. OSError EINVAL when it is no mount point, EBUSY when in use.
 
-        A `lazy` one is never busy: it takes the mounts below it along, and whoever uses them keeps them.
+        A `lazy` one is never busy: it takes the mounts below it along, and whoever uses them keeps them. With `force`
+        a network file system gives up on a server that does not answer.
         """
         ...
 
@@ -368,6 +347,9 @@ class Host(Protocol):
         """
         ...
 
-    async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
-        """Run a batch of calls where its risk belongs; `Doubtful` when no answer came within the deadline."""
+    async def run(self, call: Callable[[], T], *, risk: Risk, what: str, at: str = "") -> T:
+        """Run a batch of calls where its risk belongs; `Doubtful` when no answer came within the deadline.
+
+        `at` is a path on the file system that a hanging batch would wait for.
+        """
         ...

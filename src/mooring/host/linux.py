@@ -23,7 +23,6 @@ from mooring.host import (
     usage,
 )
 from mooring.host import features as kernel
-from mooring.host import ownership as ownership_walk
 from mooring.host.features import KernelFeatures
 from mooring.host.interface import (
     CheckReport,
@@ -33,15 +32,16 @@ from mooring.host.interface import (
     FileSystemUsage,
     MountFacts,
     NewFile,
-    Ownership,
-    OwnershipReport,
     Risk,
     Signature,
     TreeUsage,
 )
+from mooring.host.linux_health import LinuxHealthCalls
+from mooring.host.linux_ownership import LinuxOwnershipCalls
+from mooring.host.linux_storage import LinuxStorageCalls
 from mooring.host.mounts import Mounts
 from mooring.host.paths import checked_relative
-from mooring.host.programs import ProgramResult, run_program
+from mooring.host.programs import PLACES
 from mooring.host.threads import Threads
 
 T = TypeVar("T")
@@ -61,10 +61,21 @@ _KINDS = {
 }
 
 
-class LinuxHost:
+class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
     """The machine itself. Mounts are those of the mount namespace in which the host was made."""
 
-    def __init__(self, *, features: KernelFeatures | None = None, deadline: float = 120.0, pool_size: int = 4) -> None:
+    def __init__(
+        self,
+        *,
+        features: KernelFeatures | None = None,
+        deadline: float = 120.0,
+        pool_size: int = 4,
+        search_path: str = PLACES,
+        debts_directory: str | None = None,
+    ) -> None:
+        LinuxStorageCalls.__init__(self, search_path)
+        LinuxHealthCalls.__init__(self, debts_directory)
+        LinuxOwnershipCalls.__init__(self, deadline)
         self.features = kernel.probe() if features is None else features
         self.threads = Threads(pool_size=pool_size, deadline=deadline)
         self._mounts = Mounts(self.features)
@@ -168,9 +179,6 @@ class LinuxHost:
     def change_mode(self, path: str, mode: int) -> None:
         os.chmod(path, mode)
 
-    def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
-        return ownership_walk.set_ownership(path, ownership, self.features)
-
     # -- mounting ------------------------------------------------------------------------------------------------
     def mount_tmpfs(self, path: str, *, size: int | None = None, mode: int | None = None) -> None:
         self._mounts.mount_tmpfs(path, size, mode)
@@ -190,8 +198,8 @@ class LinuxHost:
         chosen = mount_options.parse([*flags, *(("ro",) if read_only else ())])
         self._mounts.bind(source, target, chosen, recursive)
 
-    def unmount(self, path: str, *, lazy: bool = False) -> None:
-        self._mounts.unmount(path, lazy)
+    def unmount(self, path: str, *, lazy: bool = False, force: bool = False) -> None:
+        self._mounts.unmount(path, lazy, force)
 
     # -- inside a volume -----------------------------------------------------------------------------------------
     def look_beneath(self, root: str, relative: str) -> FileFacts | None:
@@ -250,18 +258,10 @@ class LinuxHost:
         removal.remove_tree(path, self.features)
 
     # -- running -------------------------------------------------------------------------------------------------
-    def run_program(self, arguments: Sequence[str], *, deadline: float, directory: str = "/") -> ProgramResult:
-        return run_program(arguments, deadline=deadline, directory=directory)
-
-    async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
+    async def run(self, call: Callable[[], T], *, risk: Risk, what: str, at: str = "") -> T:
         if risk is Risk.CHEAP:
             return call()
-        return await self.threads.run(call, risk=risk, what=what)
-
-    @property
-    def stuck(self) -> int:
-        """How many threads hang in a call that nobody waits for any more."""
-        return self.threads.stuck
+        return await self.threads.run(call, risk=risk, what=what, at=at)
 
     def close(self) -> None:
         """Give back the descriptor that watches the mount table."""

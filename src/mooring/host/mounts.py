@@ -14,6 +14,7 @@ from mooring.host.features import KernelFeatures
 from mooring.host.interface import MountFacts
 from mooring.host.mount_options import MountOptions
 from mooring.host.mount_table import CurrentMounts
+from mooring.host.same_mount import mount_id_behind
 
 _FLAGS = {  # what a bind remount has to repeat, since it replaces all flags of the mount
     "nosuid": 0x2,
@@ -27,15 +28,6 @@ _FLAGS = {  # what a bind remount has to repeat, since it replaces all flags of 
 
 
 _CLONE = syscalls.OPEN_TREE_CLONE | syscalls.OPEN_TREE_CLOEXEC
-
-
-def mount_id_behind(descriptor: int) -> int:
-    """Return the id (of the kind that may be used again) of the mount a descriptor was opened through."""
-    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as file:
-        for line in file:
-            if line.startswith(b"mnt_id:"):
-                return int(line[7:])
-    raise OSError("the kernel does not tell which mount a descriptor belongs to")
 
 
 class Mounts:
@@ -71,8 +63,9 @@ class Mounts:
         tree = syscalls.open_tree(descriptor, "", _CLONE | syscalls.AT_EMPTY_PATH)
         _place(tree, target, syscalls.MOUNT_ATTR_RDONLY if read_only else 0, recursive=False)
 
-    def unmount(self, path: str, lazy: bool) -> None:
-        syscalls.umount2(path, syscalls.UMOUNT_NOFOLLOW | (syscalls.MNT_DETACH if lazy else 0))
+    def unmount(self, path: str, lazy: bool, force: bool) -> None:
+        flags = (syscalls.MNT_DETACH if lazy else 0) | (syscalls.MNT_FORCE if force else 0)
+        syscalls.umount2(path, syscalls.UMOUNT_NOFOLLOW | flags)
 
     def at(self, path: str) -> MountFacts | None:
         """The topmost mount whose root is exactly this path."""

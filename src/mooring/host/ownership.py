@@ -1,141 +1,166 @@
 """Gives a tree to a group: children before their directory and the root last, so that a walk cut short is seen.
 
-Entries that are already right are left alone. A failure concerns its entry only; it is counted and reported.
+Entries that are already right are left alone. A failure concerns its entry only; it is counted and reported, and the
+root then stays as it is, for the next look at it to show that not all is done.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import posixpath
-import stat
 
-from mooring.host import descent, syscalls
+from mooring.host import descent, same_mount
 from mooring.host.features import KernelFeatures
-from mooring.host.interface import Ownership, OwnershipReport
+from mooring.host.ownership_calls import Ownership, OwnershipReport, OwnershipWalk
+from mooring.host.ownership_entries import Alone, EntryOwner, Task
+from mooring.host.ownership_team import Team, default_size
+from mooring.host.ownership_walk import TreeWalk
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+log = logging.getLogger(__name__)
+
+LARGE = 2_000
+"""Entries after which a tree counts as large, and processes are started to share it."""
+
+_ALONE = Alone()
 _ABOVE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_MOST_ERRORS = 10
-_CLEARED_BY_CHOWN = stat.S_ISUID | stat.S_ISGID
+
+
+class _Shared(Exception):
+    """Raised to leave a walk because others are ready to take it over."""
 
 
 def set_ownership(path: str, ownership: Ownership, features: KernelFeatures) -> OwnershipReport:
-    """Set group and mode bits on a tree, or on a single file or link."""
-    walker = _Owner(ownership, features)
+    """Set group and mode bits on a tree, or on a single file or link, here and now."""
     above, name = posixpath.split(path.rstrip("/") or "/")
     parent = os.open(above, _ABOVE)
     try:
         try:
-            directory = os.open(name or ".", _DIRECTORY, dir_fd=parent)
+            directory = os.open(name or ".", same_mount.DIRECTORY, dir_fd=parent)
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise OSError(error.errno, error.strerror, path) from None
-            walker.own_entry(parent, name, os.lstat(name, dir_fd=parent), above)
-        else:
-            walker.beware_of_mounts = descent.may_hold_mounts(features, directory)
-            descent.walk(walker, parent, name, directory, path)
+            os.lstat(name, dir_fd=parent)
+            owner = EntryOwner(_task(ownership, features, parent), _ALONE)
+            owner.own_all(parent, [name], above)
+            return _report(owner)
     finally:
         os.close(parent)
-    return walker.report()
-
-
-class _Owner:
-    """A `descent.Visitor` that sets group and mode."""
-
-    def __init__(self, ownership: Ownership, features: KernelFeatures) -> None:
-        self._gid = ownership.gid
-        self._file_mask = ownership.file_mask
-        self._directory_mask = ownership.directory_mask
-        self._features = features
-        self.beware_of_mounts = True  # on files, that is: directories are safe from being entered in any case
-        self._visited = self._changed = self._failed = 0
-        self._errors: list[str] = []
-
-    def report(self) -> OwnershipReport:
-        return OwnershipReport(
-            visited=self._visited, changed=self._changed, failed=self._failed, errors=tuple(self._errors)
-        )
-
-    def open_child(self, directory: int, name: str) -> int:
-        return descent.open_on_same_mount(self._features, directory, name)
-
-    def enter(self, directory: int, path: str) -> list[str]:
-        directories: list[str] = []
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                try:
-                    if entry.is_dir(follow_symlinks=False):
-                        directories.append(entry.name)
-                    else:
-                        self._own_child(directory, entry, path)
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    self._note(f"{path}/{entry.name}", error)
-        return directories
-
-    def leave(self, above: int, name: str, directory: int, path: str) -> bool:
-        self._visited += 1
+    try:
+        owner = EntryOwner(_task(ownership, features, directory), _ALONE)
+        tree = TreeWalk(owner, directory, path, None)
         try:
-            facts = os.fstat(directory)
-            mode = stat.S_IMODE(facts.st_mode)
-            wanted = mode | self._directory_mask
-            if facts.st_gid != self._gid:
-                os.fchown(directory, -1, self._gid)
-            if wanted != mode:
-                os.fchmod(directory, wanted)
-            self._changed += wanted != mode or facts.st_gid != self._gid
-        except OSError as error:
-            self._note(path, error)
-        return True
-
-    def failed(self, directory: int, name: str, path: str, error: OSError) -> None:
-        if error.errno != errno.EXDEV:  # a mount is somebody else's
-            self._visited += 1
-            self._note(path, error)
-
-    def own_entry(self, directory: int, name: str, facts: os.stat_result, path: str) -> None:
-        """Set group and mode of anything but a directory."""
-        self._visited += 1
-        mode = stat.S_IMODE(facts.st_mode)
-        wanted = mode | self._mask_for(facts)
-        try:
-            if facts.st_gid != self._gid:
-                os.chown(name, -1, self._gid, dir_fd=directory, follow_symlinks=False)
-                mode &= ~_CLEARED_BY_CHOWN
-            if wanted != mode and not stat.S_ISLNK(facts.st_mode):
-                self._change_mode(directory, name, wanted)
-            self._changed += 1
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._note(f"{path}/{name}", error)
-
-    def _own_child(self, directory: int, entry: os.DirEntry[str], path: str) -> None:
-        facts = entry.stat(follow_symlinks=False)
-        mask = self._mask_for(facts)
-        if facts.st_gid == self._gid and facts.st_mode & mask == mask:
-            self._visited += 1
-        elif not (self.beware_of_mounts and descent.is_mount_point(self._features, directory, entry.name)):
-            self.own_entry(directory, entry.name, facts, path)
-
-    def _mask_for(self, facts: os.stat_result) -> int:
-        return 0 if stat.S_ISLNK(facts.st_mode) else self._file_mask
-
-    def _change_mode(self, directory: int, name: str, mode: int) -> None:
-        """chmod that can not be led astray by a link put there meanwhile."""
-        if self._features.chmod_without_following:
-            syscalls.fchmodat2(directory, name, mode)
-            return
-        handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        try:
-            if not stat.S_ISLNK(os.fstat(handle).st_mode):
-                os.chmod(f"/proc/self/fd/{handle}", mode)
+            tree.run()
         finally:
-            os.close(handle)
+            tree.close()
+        return _with_root(owner, directory, path)
+    finally:
+        os.close(directory)
 
-    def _note(self, path: str, error: OSError) -> None:
-        self._failed += 1
-        if len(self._errors) < _MOST_ERRORS:
-            self._errors.append(f"{path}: {error.strerror}")
+
+def own_tree(
+    path: str,
+    ownership: Ownership,
+    features: KernelFeatures,
+    walk: OwnershipWalk,
+    *,
+    large: int = LARGE,
+    workers: int | None = None,
+) -> OwnershipReport:
+    """Set group and mode bits on a tree of any size; OSError ECANCELED when the walk was stopped.
+
+    A tree that proves large is shared among processes as soon as they are ready, which begin it anew: what is done by
+    then costs them a look.
+    """
+    walk.begin(ownership.gid)
+    directory = os.open(path, same_mount.DIRECTORY)
+    try:
+        owner = EntryOwner(_task(ownership, features, directory), _ALONE)
+        here = _Here(owner, walk, large, default_size() if workers is None else workers)
+        try:
+            here.own_below(directory, path)
+            walk.count(owner.visited, owner.changed, owner.failed)
+            if walk.stopped:
+                raise OSError(errno.ECANCELED, "the walk was stopped before its end", path)
+            report = _with_root(owner, directory, path)
+        finally:
+            here.close()
+        walk.count(report.visited, report.changed, report.failed)
+        return report
+    finally:
+        os.close(directory)
+
+
+class _Here:
+    """A walk in this process that calls others to help when the tree proves large."""
+
+    def __init__(self, owner: EntryOwner, walk: OwnershipWalk, large: int, workers: int) -> None:
+        self._owner, self._walk, self._large, self._workers = owner, walk, large, workers
+        self._team: Team | None = None
+
+    def own_below(self, directory: int, path: str) -> None:
+        tree = TreeWalk(self._owner, directory, path, self._look_up)
+        try:
+            tree.run()
+        except _Shared:
+            assert self._team is not None
+            self._share(self._team, directory, path)
+        finally:
+            tree.close()
+
+    def _share(self, team: Team, directory: int, path: str) -> None:
+        owner = self._owner
+        self._walk.share(team.processes)
+        team.own_below(os.open(".", same_mount.DIRECTORY, dir_fd=directory), path, self._walk, owner.changed)
+        owner.visited, owner.failed, owner.errors = team.visited, team.failed, team.errors
+        owner.changed += team.changed
+
+    def _look_up(self) -> None:
+        owner, walk = self._owner, self._walk
+        walk.count(owner.visited, owner.changed, owner.failed)
+        if walk.stopped:
+            raise OSError(errno.ECANCELED, "the walk was stopped before its end")
+        if self._workers and owner.visited >= self._large and self._are_others_ready():
+            raise _Shared
+
+    def _are_others_ready(self) -> bool:
+        try:
+            if self._team is None:
+                self._team = Team(self._owner.task, size=self._workers)
+            return self._team.is_ready
+        except OSError as error:  # no process can be started now: it takes longer alone
+            log.warning("a large tree is walked by one process alone: %s", error)
+            self._workers = 0
+            return False
+
+    def close(self) -> None:
+        if self._team is not None:
+            self._team.close()
+
+
+def _with_root(owner: EntryOwner, directory: int, path: str) -> OwnershipReport:
+    """Own the root, all below it being done."""
+    if owner.failed:
+        owner.visited += 1
+    else:
+        owner.own_directory(directory, path)
+    return _report(owner)
+
+
+def _report(owner: EntryOwner) -> OwnershipReport:
+    return OwnershipReport(
+        visited=owner.visited, changed=owner.changed, failed=owner.failed, errors=tuple(owner.errors)
+    )
+
+
+def _task(ownership: Ownership, features: KernelFeatures, directory: int) -> Task:
+    return Task(
+        ownership.gid,
+        ownership.file_mask,
+        ownership.directory_mask,
+        features.confined_open,
+        features.mount_root_attribute,
+        features.chmod_without_following,
+        descent.may_hold_mounts(features, directory),
+    )

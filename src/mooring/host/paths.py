@@ -72,6 +72,39 @@ class Paths:
         """The private key that signs service account tokens."""
         return self._below("service-account.key")
 
+    # -- runs of pods --------------------------------------------------------------------------------------------
+    @property
+    def runs_dir(self) -> str:
+        """Records of pods whose containers mooring started."""
+        return self._below("runs")
+
+    def run_record(self, uid: str) -> str:
+        """What is known of a pod's run."""
+        return f"{self.runs_dir}/{checked_component(uid)}.json"
+
+    def run_lock(self, uid: str) -> str:
+        """The file whose lock is held by whoever starts a container of a pod, or decides that none is started."""
+        return f"{self.runs_dir}/{checked_component(uid)}.lock"
+
+    def run_logs_dir(self, uid: str) -> str:
+        """What a pod's containers write, one directory per container."""
+        return f"{self.runs_dir}/{checked_component(uid)}"
+
+    @property
+    def intents_dir(self) -> str:
+        """Records of what was begun on volumes and is not proven to be undone."""
+        return self._below("intents")
+
+    @property
+    def debts_dir(self) -> str:
+        """Records of mounts that were taken away from under their users."""
+        return self._below("debts")
+
+    @property
+    def flex_volume_dir(self) -> str:
+        """Where drivers of FlexVolumes are looked for unless another directory is set."""
+        return self._below("volumeplugins")
+
     # -- plugins -------------------------------------------------------------------------------------------------
     @property
     def plugins_dir(self) -> str:

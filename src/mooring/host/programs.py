@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from mooring.errors import Doubtful, Refused
 
-_PLACES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PLACES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT = 16 * 1024  # bytes of output, from its end
 _PIECE = 1 << 16
 _PATIENCE = 0.05  # seconds between two looks at a program, where the kernel cannot wake us when it ends
@@ -53,15 +53,17 @@ class ProgramMissing(Refused):
         )
 
 
-def find_program(name: str) -> str | None:
+def find_program(name: str, places: str = PLACES) -> str | None:
     """Return the path of a program, looked for in the usual places whatever PATH says, or None."""
-    return shutil.which(name, path=_PLACES)
+    return shutil.which(name, path=places)
 
 
-def run_program(arguments: Sequence[str], *, deadline: float, directory: str = "/") -> ProgramResult:
+def run_program(
+    arguments: Sequence[str], *, deadline: float, directory: str = "/", places: str = PLACES
+) -> ProgramResult:
     """Run a program to its end. `Doubtful` when it was killed at the deadline: what it did by then is unknown."""
     program, *rest = arguments
-    path = find_program(program)
+    path = find_program(program, places)
     if path is None:
         raise ProgramMissing(program)
     process = subprocess.Popen(
@@ -69,7 +71,7 @@ def run_program(arguments: Sequence[str], *, deadline: float, directory: str = "
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={"PATH": _PLACES, "LC_ALL": "C", "LANG": "C"},
+        env={"PATH": places, "LC_ALL": "C", "LANG": "C"},
         cwd=directory,
         start_new_session=True,
     )

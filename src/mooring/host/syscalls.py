@@ -27,6 +27,7 @@ MS_REMOUNT = 0x20
 MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
+MNT_FORCE = 0x1
 MNT_DETACH = 0x2
 UMOUNT_NOFOLLOW = 0x8
 
@@ -44,6 +45,7 @@ OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 MOVE_MOUNT_F_EMPTY_PATH = 0x4
 MOUNT_ATTR_RDONLY = 0x1
 MOUNT_ATTR_ATIME = 0x70
+MOUNT_ATTR_IDMAP = 0x100000
 FSOPEN_CLOEXEC = 0x1
 FSMOUNT_CLOEXEC = 0x1
 FSCONFIG_SET_FLAG = 0
@@ -175,13 +177,15 @@ def move_mount(from_fd: int, to_path: str) -> None:
         raise _failed(to_path)
 
 
-def mount_setattr(descriptor: int, attributes: int, *, recursive: bool) -> None:
+def mount_setattr(descriptor: int, attributes: int, *, recursive: bool, user_namespace: int | None = None) -> None:
     """Add attributes to the mount, or the tree of mounts, behind a descriptor; others stay, but for those of atime.
 
-    Of these a mount has one, which the kernel wants cleared before another is set.
+    Of these a mount has one, which the kernel wants cleared before another is set. A detached mount shows owners as
+    the maps of a user namespace have them, if the descriptor of one is given.
     """
     cleared = MOUNT_ATTR_ATIME if attributes & MOUNT_ATTR_ATIME else 0
-    structure = struct.pack("=QQQQ", attributes, cleared, 0, 0)
+    attributes |= MOUNT_ATTR_IDMAP if user_namespace is not None else 0
+    structure = struct.pack("=QQQQ", attributes, cleared, 0, user_namespace or 0)
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
     if _mount_setattr(descriptor, b"", flags, structure, len(structure)) != 0:
         raise _failed("")

@@ -27,6 +27,8 @@ from mooring.kube.value_rules import (
 from mooring.kube.volume_validation import check_volumes
 
 _PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")
+_RESTARTS = ("Always", "OnFailure", "Never")
+_PULLS = ("Always", "IfNotPresent", "Never")
 _RECURSIVE = ("Disabled", "IfPossible", "Enabled")
 
 
@@ -44,6 +46,11 @@ def pod_problems(pod: Pod) -> Iterator[FieldProblem]:
     for name, text in (("nodeName", spec.node_name), ("serviceAccountName", spec.service_account_name)):
         if text and (why := broken_subdomain(text)):
             yield FieldProblem(path=(*path, name), why=why)
+    yield from check_choice(spec.restart_policy or None, (*path, "restartPolicy"), _RESTARTS)
+    grace = spec.termination_grace_period_seconds
+    if grace is not None and grace < 0:
+        at = (*path, "terminationGracePeriodSeconds")
+        yield FieldProblem(path=at, why=f"{grace} is less than 0", next_step="Write seconds, or leave it out for 30")
     if spec.security_context is not None:
         yield from _security_problems(spec.security_context, (*path, "securityContext"))
     if spec.resources is not None:
@@ -76,6 +83,8 @@ def _container_name_problems(name: str, path: FieldPath, first: dict[str, FieldP
 
 def _container_problems(container: Container, path: FieldPath, volumes: Mapping[str, Volume]) -> Iterator[FieldProblem]:
     yield from _resource_problems(container.resources, (*path, "resources"))
+    yield from check_choice(container.image_pull_policy, (*path, "imagePullPolicy"), _PULLS)
+    yield from _environment_problems(container, path)
     if container.security_context is not None:
         at = (*path, "securityContext")
         yield from check_id(container.security_context.run_as_user, (*at, "runAsUser"))
@@ -93,6 +102,17 @@ def _container_problems(container: Container, path: FieldPath, volumes: Mapping[
         yield from _use_problems(device.name, at, volumes)
         yield from _used_path_problems(device.device_path, (*at, "devicePath"), used, f"volumeDevices[{position}]")
         yield from _device_problems(device, at, volumes.get(device.name), mounted)
+
+
+def _environment_problems(container: Container, path: FieldPath) -> Iterator[FieldProblem]:
+    for position, variable in enumerate(container.env):
+        at = (*path, "env", position)
+        if not variable.name or "=" in variable.name or "\0" in variable.name:
+            why = f'{quoted(variable.name)} cannot be the name of a variable: it is empty or contains "="'
+            yield FieldProblem(path=(*at, "name"), why=why)
+        if variable.value and variable.value_from is not None:
+            why = "value and valueFrom exclude each other"
+            yield FieldProblem(path=(*at, "valueFrom"), why=why, next_step="Keep one of the two")
 
 
 def _use_problems(name: str, path: FieldPath, volumes: Mapping[str, Volume]) -> Iterator[FieldProblem]:

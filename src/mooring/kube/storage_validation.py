@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mooring.kube.disk_validation import check_fc, check_flex_volume, check_iscsi
 from mooring.kube.field_errors import FieldPath, FieldProblem
 from mooring.kube.name_rules import broken_subdomain
 from mooring.kube.objects.storage import (
@@ -22,7 +23,7 @@ from mooring.kube.value_rules import (
     check_quantity,
     check_required,
 )
-from mooring.kube.volume_validation import check_driver_name, check_host_path, check_iscsi, check_nfs
+from mooring.kube.volume_validation import check_driver_name, check_host_path, check_nfs
 
 _ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _VOLUME_MODES = ("Filesystem", "Block")
@@ -61,6 +62,10 @@ def _volume_source_problems(spec: PersistentVolumeSpec, path: FieldPath) -> Iter
         yield from check_nfs(spec.nfs, (*path, "nfs"))
     if spec.iscsi is not None:
         yield from check_iscsi(spec.iscsi, (*path, "iscsi"))
+    if spec.fc is not None:
+        yield from check_fc(spec.fc, (*path, "fc"))
+    if spec.flex_volume is not None:
+        yield from check_flex_volume(spec.flex_volume, (*path, "flexVolume"))
     if spec.csi is not None:
         yield from check_driver_name(spec.csi.driver, (*path, "csi", "driver"))
         yield from check_required(spec.csi.volume_handle, (*path, "csi", "volumeHandle"))

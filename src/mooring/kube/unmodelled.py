@@ -11,6 +11,7 @@ from mooring.kube.objects.node import Event, NodeSpec, NodeStatus
 from mooring.kube.objects.pod import (
     Container,
     ContainerSecurityContext,
+    EnvironmentSource,
     Namespace,
     PodSecurityContext,
     PodSpec,
@@ -27,7 +28,7 @@ _POD_SPEC = """
     activeDeadlineSeconds affinity automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks hostAliases
     hostIPC hostPID hostname hostnameOverride nodeSelector os overhead preemptionPolicy priority priorityClassName
     readinessGates resourceClaims runtimeClassName schedulerName schedulingGates schedulingGroup setHostnameAsFQDN
-    shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints workloadRef
+    shareProcessNamespace subdomain tolerations topologySpreadConstraints workloadRef
 """
 _POD_STATUS = """
     allocatedResources containerStatuses ephemeralContainerStatuses extendedResourceClaimStatus hostIP hostIPs
@@ -35,7 +36,7 @@ _POD_STATUS = """
     startTime
 """
 _CONTAINER = """
-    imagePullPolicy lifecycle livenessProbe ports readinessProbe resizePolicy restartPolicyRules startupProbe stdin
+    lifecycle livenessProbe ports readinessProbe resizePolicy restartPolicyRules startupProbe stdin
     stdinOnce targetContainerName terminationMessagePath terminationMessagePolicy tty
 """
 _CONTAINER_SECURITY_CONTEXT = """
@@ -51,6 +52,7 @@ _TABLE: Mapping[type[msgspec.Struct], str] = {
     PodSpec: _POD_SPEC,
     PodStatus: _POD_STATUS,
     Container: _CONTAINER,
+    EnvironmentSource: "fileKeyRef",
     ContainerSecurityContext: _CONTAINER_SECURITY_CONTEXT,
     PodSecurityContext: _POD_SECURITY_CONTEXT,
     Namespace: "spec status",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mooring.kube.disk_validation import check_fc, check_flex_volume, check_iscsi
 from mooring.kube.field_errors import FieldPath, FieldProblem, quoted
 from mooring.kube.file_validation import check_downward_files, check_items, check_projected
 from mooring.kube.name_rules import broken_driver_name, broken_label
@@ -11,7 +12,6 @@ from mooring.kube.objects.volumes import (
     ConfigMapVolumeSource,
     EmptyDirVolumeSource,
     HostPathVolumeSource,
-    ISCSIVolumeSource,
     NFSVolumeSource,
     SecretVolumeSource,
     Volume,
@@ -92,8 +92,10 @@ def _remote_problems(volume: Volume, path: FieldPath) -> Iterator[FieldProblem]:
         yield from check_nfs(volume.nfs, (*path, "nfs"))
     if volume.iscsi is not None:
         yield from check_iscsi(volume.iscsi, (*path, "iscsi"))
+    if volume.fc is not None:
+        yield from check_fc(volume.fc, (*path, "fc"))
     if volume.flex_volume is not None:
-        yield from check_required(volume.flex_volume.driver, (*path, "flexVolume", "driver"))
+        yield from check_flex_volume(volume.flex_volume, (*path, "flexVolume"))
     if volume.git_repo is not None:
         yield from check_required(volume.git_repo.repository, (*path, "gitRepo", "repository"))
         yield from check_relative(volume.git_repo.directory, (*path, "gitRepo", "directory"))
@@ -128,12 +130,3 @@ def check_nfs(source: NFSVolumeSource, path: FieldPath) -> Iterator[FieldProblem
     if not source.path.startswith("/"):
         why = f"{quoted(source.path)} is not an absolute path"
         yield FieldProblem(path=(*path, "path"), why=why, next_step="Write the path that the server exports")
-
-
-def check_iscsi(source: ISCSIVolumeSource, path: FieldPath) -> Iterator[FieldProblem]:
-    yield from check_required(source.target_portal, (*path, "targetPortal"))
-    if not source.iqn.startswith(("iqn", "eui", "naa")):
-        why = f"{quoted(source.iqn)} does not begin with iqn, eui or naa"
-        yield FieldProblem(path=(*path, "iqn"), why=why)
-    if not 0 <= source.lun <= 255:
-        yield FieldProblem(path=(*path, "lun"), why=f"{source.lun} is not between 0 and 255")

@@ -49,7 +49,7 @@ def build_spec(pod: Pod, volume: Volume, use: VolumeUse, claims: Claims) -> Volu
     """What a pod's volume really is. Raises `NotYet` for what an event can mend, else `Refused`."""
     name = claim_name(pod, volume)
     if name is None:
-        return _as_csi(VolumeSpec(volume=volume), pod)
+        return _as_csi(VolumeSpec(volume=volume, namespace=pod.metadata.namespace), pod)
     claim = _usable_claim(pod, volume, name, claims)
     spec = VolumeSpec(
         persistent_volume=_bound_volume(pod, name, claim, claims),

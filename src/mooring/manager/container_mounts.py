@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from mooring.errors import Refused
 from mooring.host.paths import Paths
 from mooring.kube.objects.pod import Container, Pod, VolumeDevice, VolumeMount
-from mooring.manager.expansion import environment, expand_completely
+from mooring.manager.environment import EnvironmentSources, work_out_environment
+from mooring.manager.expansion import expand_completely
 from mooring.plugins.interface import Attributes, Mounter
 from mooring.world.names import PluginName, PodUid, VolumeName
 
@@ -89,7 +90,12 @@ class ContainerView:
 
 
 def work_out(
-    pod: Pod, volumes: Mapping[str, MountedVolume], paths: Paths, *, recursive_read_only: bool
+    pod: Pod,
+    volumes: Mapping[str, MountedVolume],
+    paths: Paths,
+    sources: EnvironmentSources,
+    *,
+    recursive_read_only: bool,
 ) -> list[ContainerView]:
     """The view of every container: init, regular and ephemeral ones, each with its mounts as they are declared.
 
@@ -100,7 +106,7 @@ def work_out(
         ContainerView(
             container=container.name,
             mounts=tuple(
-                _mount(pod, container, index, volumes, paths, recursive_read_only)
+                _mount(pod, container, index, volumes, paths, sources, recursive_read_only)
                 for index in range(len(container.volume_mounts))
             ),
             devices=tuple(_device(pod, container, use, volumes, paths) for use in container.volume_devices),
@@ -116,13 +122,19 @@ def _refusal(volume: str, container: Container, why: str, next_step: str = "") -
 
 # -- mounts ------------------------------------------------------------------------------------------------------
 def _mount(
-    pod: Pod, container: Container, index: int, volumes: Mapping[str, MountedVolume], paths: Paths, supported: bool
+    pod: Pod,
+    container: Container,
+    index: int,
+    volumes: Mapping[str, MountedVolume],
+    paths: Paths,
+    sources: EnvironmentSources,
+    supported: bool,
 ) -> ContainerMount:
     mount = container.volume_mounts[index]
     volume = _usable(mount.name, container, volumes)
     if volume.is_block:
         raise _refusal(mount.name, container, "it is a block device", "Use it in volumeDevices")
-    relative = _sub_path(pod, container, mount)
+    relative = _sub_path(pod, container, mount, sources)
     image = next((each.image for each in pod.spec.volumes if each.name == mount.name), None)
     host_path: str | None = None
     sub_path: SubPath | None = None
@@ -155,15 +167,16 @@ def _usable(name: str, container: Container, volumes: Mapping[str, MountedVolume
     return volume
 
 
-def _sub_path(pod: Pod, container: Container, mount: VolumeMount) -> str:
+def _sub_path(pod: Pod, container: Container, mount: VolumeMount, sources: EnvironmentSources) -> str:
     """The path inside the volume that a mount asks for; empty for the volume itself."""
     text = mount.sub_path
     if mount.sub_path_expr:
-        text, missing = expand_completely(mount.sub_path_expr, environment(pod, container))
+        found = work_out_environment(pod, container, sources)
+        text, missing = expand_completely(mount.sub_path_expr, found.values)
         if missing:
             why = f"missing value for {', '.join(missing)}"
-            next_step = "Give each of them a value or a fieldRef in the container's env"
-            raise _refusal(mount.name, container, why, next_step)
+            next_step = str(found.problems[0]) if found.problems else "Give each of them a value in the container's env"
+            raise _refusal(mount.name, container, why, next_step.rstrip("."))
     if text.startswith("/"):
         raise _refusal(mount.name, container, f"sub-path {text!r} must not be an absolute path")
     if ".." in text.split("/"):

@@ -1,12 +1,9 @@
-"""`$(NAME)` in the texts of a container, and the environment it is expanded from."""
+"""`$(NAME)` in the texts of a container."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-
-from mooring.kube.objects.pod import Container, EnvironmentVariable, Pod
-from mooring.plugins.field_values import field_value
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
@@ -16,42 +13,9 @@ def expand(text: str, value_of: Callable[[str], str]) -> str:
     return _REFERENCE.sub(lambda found: "$" if found[1] is None else value_of(found[1]), text)
 
 
-def environment(pod: Pod, container: Container) -> Mapping[str, str]:
-    """The variables of a container whose values follow from the pod alone: literal ones, and fields of the pod.
-
-    A value may refer to variables above it; what is not defined there stays as it is written.
-    """
-    known: dict[str, str] = {}
-    for variable in container.env:
-        value = _field(pod, variable) if variable.value_from is not None else _literal(variable, known)
-        if value is None:
-            known.pop(variable.name, None)  # it hides an earlier one of its name
-        else:
-            known[variable.name] = value
-    return known
-
-
-def _literal(variable: EnvironmentVariable, known: Mapping[str, str]) -> str:
-    return expand(variable.value, lambda name: known.get(name, f"$({name})"))
-
-
-def _field(pod: Pod, variable: EnvironmentVariable) -> str | None:
-    source = (variable.value_from or {}).get("fieldRef")
-    path = source.get("fieldPath") if isinstance(source, Mapping) else None
-    match path:
-        case "spec.nodeName":
-            return pod.spec.node_name
-        case "spec.serviceAccountName":
-            return pod.spec.service_account_name
-        case "status.podIP":
-            return pod.status.pod_ip
-        case str():
-            try:
-                return field_value(pod, path)
-            except ValueError:
-                return None
-        case _:
-            return None
+def expand_known(text: str, variables: Mapping[str, str]) -> str:
+    """The expanded text; references to names that are not defined stay as they are written."""
+    return expand(text, lambda name: variables.get(name, f"$({name})"))
 
 
 def expand_completely(text: str, variables: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -49,29 +49,33 @@ def _sub_path_files(host: Host, place: str) -> Iterator[str]:
         for container in _names_in_directory(host, f"{place}/{volume}"):
             for index in _names_in_directory(host, f"{place}/{volume}/{container}"):
                 path = f"{place}/{volume}/{container}/{index}"
-                facts = host.look(path)
-                if facts is None or facts.kind is FileKind.DIRECTORY:
+                if host.mount_at(path) is not None:
+                    yield path
                     continue
-                if host.mount_at(path) is not None or (facts.kind is FileKind.FILE and facts.size == 0):
+                facts = host.look(path)
+                if facts is not None and facts.kind is FileKind.FILE and facts.size == 0:
                     yield path
 
 
 def _names_in_directory(host: Host, path: str) -> list[str]:
     """Names in a real directory that nothing is mounted on; none of anything else."""
+    if host.mount_at(path) is not None:
+        return []
     facts = host.look(path)
-    if facts is None or facts.kind is not FileKind.DIRECTORY or host.mount_at(path) is not None:
+    if facts is None or facts.kind is not FileKind.DIRECTORY:
         return []
     return host.names_in(path)
 
 
 def _directories_below(host: Host, place: str) -> Iterator[str]:
     """The place and every directory below it, following no link and looking into no mount."""
+    if host.mount_at(place) is not None:  # asked first: looking at a mount may wait for its server
+        yield place
+        return
     facts = host.look(place)
     if facts is None or facts.kind is not FileKind.DIRECTORY:
         return
     yield place
-    if host.mount_at(place) is not None:
-        return
     for name in host.names_in(place):
         yield from _directories_below(host, f"{place}/{name}")
 

@@ -55,15 +55,22 @@ class PodManager:
         return self._by_uid.get(uid) if uid is not None else None
 
 
+def is_evicted(pod: Pod) -> bool:
+    """Whether a pod took more than it may, and has ended for that."""
+    return pod.status.phase == "Failed" and pod.status.reason == "Evicted"
+
+
 class KnownPods:
-    """States where nobody runs containers for us: a pod lives as long as a source tells of it."""
+    """A pod lives as long as a source tells of it, and its volumes as long as containers of it may be there."""
 
     def __init__(self, pods: PodManager) -> None:
         self._pods = pods
         self.draining = False  # all pods count as gone, as `mooring down` wants it
+        self.with_containers: set[PodUid] = set()  # pods of which `mooring run` started containers that may be there
 
     def containers_terminating(self, uid: PodUid) -> bool:
-        return self.runtime_removed(uid)
+        pod = self._pods.get(uid)
+        return self.draining or pod is None or is_evicted(pod)
 
     def runtime_removed(self, uid: PodUid) -> bool:
-        return self.draining or self._pods.get(uid) is None
+        return self.containers_terminating(uid) and uid not in self.with_containers

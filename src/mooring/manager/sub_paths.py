@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from mooring.errors import Refused
 from mooring.host.interface import FileFacts, FileKind, Host
+from mooring.host.mount_points import unmount_layers
 from mooring.host.paths import Paths
 from mooring.manager.container_mounts import ContainerDevice, ContainerMount, ContainerView, SubPath
 from mooring.world.names import PodUid
@@ -174,7 +175,7 @@ def clean_volume(host: Host, paths: Paths, pod: PodUid, inner_name: str) -> None
         directory = f"{top}/{container}"
         for index in _names(host, directory):
             path = f"{directory}/{index}"
-            _unmount_all(host, path)
+            unmount_layers(host, path)
             facts = host.look(path)
             if facts is not None:
                 _remove_leaf(host, path, facts)
@@ -193,15 +194,7 @@ def unmount_leftovers(host: Host, paths: Paths, pod: PodUid) -> None:
     for volume in _names(host, top):
         for container in _names(host, f"{top}/{volume}"):
             for index in _names(host, f"{top}/{volume}/{container}"):
-                _unmount_all(host, f"{top}/{volume}/{container}/{index}")
-
-
-def _unmount_all(host: Host, path: str) -> None:
-    for _ in range(_MOST_LAYERS):
-        if not _is_mounted(host, path):
-            return
-        host.unmount(path)
-    raise OSError(errno.EBUSY, "too much is mounted there", path)
+                unmount_layers(host, f"{top}/{volume}/{container}/{index}")
 
 
 def _names(host: Host, path: str) -> list[str]:

@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mooring.engine.pending import Backoff, PendingOperations
 from mooring.engine.reconciler import Reconciler
 from mooring.errors import Refused
-from mooring.host.interface import Host, Risk
+from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.objects.pod import Pod
-from mooring.kube.objects.storage import PersistentVolumeClaim
-from mooring.manager import container_mounts, sub_paths
 from mooring.manager.claims import Claims
-from mooring.manager.container_mounts import ContainerView, MountedVolume
+from mooring.manager.hangs import Hangs
+from mooring.manager.intents import Intents
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.operations.context import OperationContext
+from mooring.manager.ownership_walks import OwnershipWalks
 from mooring.manager.pods import KnownPods, PodManager, PodStates
 from mooring.manager.populator import DesiredStateOfWorldPopulator
-from mooring.manager.reconstruction import Leftover, reconstruct
+from mooring.manager.recovery import Recovery
 from mooring.manager.second_looks import SecondLooks
+from mooring.manager.volume_queries import VolumeQueries
 from mooring.manager.volume_subject import VolumeSubject, pod_key
 from mooring.manager.waits import PodWaits
-from mooring.plugins.interface import NodeFacts, ObjectRef
+from mooring.plugins.interface import NodeFacts, ObjectRef, Objects
 from mooring.plugins.manager import VolumePluginManager
 from mooring.settings import Settings
 from mooring.world.actual import ActualStateOfWorld
 from mooring.world.changes import Change, Listener
 from mooring.world.desired import DesiredStateOfWorld
+from mooring.world.explain import HoldUp
 from mooring.world.names import PodUid, VolumeName
-from mooring.world.operations import MOUNT_KIND, Operation
+from mooring.world.operations import MOUNT_KIND, Operation, VolumeOperation, pod_of
 from mooring.world.outcomes import Outcome
 from mooring.world.planner import Gates
 from mooring.world.pod_facts import volume_use
-from mooring.world.presence import Attachability
-from mooring.world.spec import VolumeSpec
-
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
-class VolumeManager:
+class VolumeManager(VolumeQueries):
     """Keeps the volumes of this node as its pods want them. Runs on one event loop; nothing here blocks it."""
 
     def __init__(
@@ -54,6 +51,8 @@ class VolumeManager:
         plugins: VolumePluginManager,
         claims: Claims,
         node: Callable[[], NodeFacts],
+        objects: Objects | None = None,
+        address: str = "",
         states: PodStates | None = None,
         clock: Callable[[], float] | None = None,
         strict: bool = False,
@@ -61,21 +60,42 @@ class VolumeManager:
         self.settings = settings
         self.pods = PodManager()
         self.states: PodStates = states if states is not None else KnownPods(self.pods)
-        self.leftovers: list[Leftover] = []
         self._host, self._paths, self.plugins = host, paths, plugins
+        self._node, self._objects, self._address = node, objects, address
         self._clock = clock if clock is not None else (lambda: asyncio.get_running_loop().time())
         self._synced = asyncio.Event()
         self.desired = DesiredStateOfWorld(self._desire_changed)
         self.second_looks = SecondLooks(self.desired)
         self._listeners: list[Listener] = [self.second_looks.listen]
         self.actual = ActualStateOfWorld(lambda _: self._waits.notify_node())
+        self.intents = Intents(host, paths.intents_dir)
+        self.walks = OwnershipWalks(
+            tell=self.tell, patience=settings.ownership_patience, interval=settings.ownership_interval
+        )
         context = OperationContext(
-            desired=self.desired, actual=self.actual, plugins=plugins, host=host, paths=paths, node=node
+            desired=self.desired,
+            actual=self.actual,
+            plugins=plugins,
+            host=host,
+            paths=paths,
+            node=node,
+            intents=self.intents,
+            walks=self.walks,
         )
         self._sub_path_locks = context.sub_path_locks
         self.executor = OperationExecutor(context, strict=strict)
         self._subject = VolumeSubject(
-            self.desired, self.actual, self.executor, self.pods, self.states, clock=self._clock, tell=self.tell
+            self.desired,
+            self.actual,
+            self.executor,
+            self.pods,
+            self.states,
+            self.intents,
+            clock=self._clock,
+            tell=self.tell,
+        )
+        self.recovery = Recovery(
+            host, paths, plugins, self.actual, self.intents, may_clean=self._may_clean, tell=self.tell
         )
         self._waits = PodWaits(self.desired, self.actual, self._subject.mounting)
         backoff = Backoff(initial=settings.backoff_initial, maximum=settings.backoff_maximum)
@@ -85,6 +105,7 @@ class VolumeManager:
             limit=settings.running_operations,
             resync_interval=settings.resync_interval,
         )
+        self._hangs = Hangs(host, is_wanted=self._subject.is_wanted, make_room=self.reconciler.make_room)
         self._subject.touch = self.reconciler.touch
         self._subject.forget = self.reconciler.forget
         self._subject.pod_moved = self._waits.notify
@@ -117,6 +138,19 @@ class VolumeManager:
         """The pod state provider has something new to say of a pod."""
         self.populator.pod_changed(uid)
 
+    def containers_changed(self, uid: PodUid, left: str | None) -> None:
+        """Whoever runs containers tells what is left of a pod's, in words, or with None that nothing is.
+
+        As long as something is left, nothing of the pod is unmounted.
+        """
+        others = {pod: words for pod, words in self.gates.pods_with_containers.items() if pod != uid}
+        self._subject.gates = replace(
+            self.gates, pods_with_containers=others if left is None else {**others, uid: left}
+        )
+        for name, _ in self.actual.mounts_of_pod(uid):
+            self.reconciler.touch(name)
+        self.pod_state_changed(uid)
+
     def object_changed(self, ref: ObjectRef) -> None:
         """An object that pods may name, such as a ConfigMap or a claim, was added, changed or removed."""
         self.populator.object_changed(ref)
@@ -146,6 +180,13 @@ class VolumeManager:
         volume = self.desired.volumes.get(name)
         return self._subject.namesakes(volume) if volume is not None else frozenset()
 
+    def held_up(self, name: VolumeName, uid: PodUid) -> HoldUp | None:
+        """What holds up the operation under way on a volume of a pod, if it takes suspiciously long."""
+        for work, held_up in self._hangs.held_up.items():
+            if isinstance(work, VolumeOperation) and work.volume == name and pod_of(work) in (uid, None):
+                return held_up
+        return None
+
     @property
     def gates(self) -> Gates:
         return self._subject.gates
@@ -168,22 +209,43 @@ class VolumeManager:
                 if held.failures[part].operation == MOUNT_KIND:  # a failing unmount goes on, and goes on resting
                     self.actual.clear_failure(name, part)
                     self.reconciler.forget(name, part)
+        self.walks.wish_changed(name, volume.mounts if volume is not None else ())
         self.second_looks.wish_changed(name)
         self.reconciler.touch(name)
 
     # -- the kubelet's interface ---------------------------------------------------------------------------------
     async def run(self) -> None:
         """Find what earlier processes left, then keep everything as it is wanted until cancelled or stopped."""
-        self.leftovers = reconstruct(self._host, self._paths, self.plugins, self.actual, self.tell)
+        if self.plugins.prober is not None:
+            await self.plugins.prober.probe()  # what its plugins left is found below
+        self.recovery.begin()
         self._synced.set()
         self._touch_everything()
         try:
             async with asyncio.TaskGroup() as tasks:
-                refreshing = tasks.create_task(self._refresh_forever(), name="refresh")
+                beside = [
+                    tasks.create_task(self._refresh_forever(), name="refresh"),
+                    tasks.create_task(self._hangs.run(), name="hangs"),
+                    tasks.create_task(self._look_again_forever(), name="leftovers"),
+                ]
                 await self.reconciler.run()
-                refreshing.cancel()
+                for task in beside:
+                    task.cancel()
         finally:
             self.second_looks.stop()
+
+    def _may_clean(self, uid: PodUid) -> bool:
+        """Whether a pod's leftovers may go: every source was heard, and nobody wants anything for it."""
+        return self.gates.sources_heard and self.states.runtime_removed(uid) and not self.desired.names_for_pod(uid)
+
+    async def _look_again_forever(self) -> None:
+        """What was found and not understood may be by now: its plugin may have come, or its pod gone."""
+        while self.recovery.leftovers:
+            for uid in self.recovery.look_again():
+                self.reconciler.touch(pod_key(uid))
+                for name, _ in self.actual.mounts_of_pod(uid):
+                    self.reconciler.touch(name)
+            await asyncio.sleep(self.settings.resync_interval)
 
     async def _refresh_forever(self) -> None:
         """The fallback behind refresh by events: compare all content again, seldom."""
@@ -195,6 +257,7 @@ class VolumeManager:
     async def stop(self) -> None:
         """Start nothing more and let running operations end; volumes stay in place. Bounded by `stop_timeout`."""
         self.reconciler.stop()
+        self._hangs.stop()
         try:
             async with asyncio.timeout(self.settings.stop_timeout):
                 await self.reconciler.until_idle()
@@ -245,90 +308,6 @@ class VolumeManager:
         if failed:
             raise ExceptionGroup("volumes are still mounted", failed)
 
-    def get_mounted_volumes_for_pod(self, uid: PodUid) -> Mapping[str, MountedVolume]:
-        """By the names they have in the pod: the volumes it wants and can use now."""
-        found: dict[str, MountedVolume] = {}
-        for outer, name in self.desired.names_for_pod(uid).items():
-            if self.actual.is_mounted(uid, name):
-                mount = self.actual.volumes[name].mounts[uid]
-                offer = self.plugins.find_by_name(self.actual.volumes[name].plugin).offer(mount.spec)
-                found[outer] = MountedVolume(
-                    name=name,
-                    inner_name=mount.spec.name,
-                    plugin=self.actual.volumes[name].plugin,
-                    path=mount.path,
-                    mounter=offer.mounter,
-                    attributes=offer.attributes,
-                    read_only=mount.spec.read_only,
-                    is_block=mount.spec.is_block,
-                )
-        return found
-
-    async def get_container_mounts(self, pod: Pod, *, recursive_read_only: bool = True) -> list[ContainerView]:
-        """What each container of a pod should see, its sub-paths being there; `Refused` while a volume is not mounted.
-
-        `recursive_read_only` says whether whoever starts the containers can make mounts recursively read-only.
-        """
-        uid = PodUid(pod.metadata.uid)
-        async with self._sub_path_locks.of(uid):
-            mounted = self.get_mounted_volumes_for_pod(uid)
-            views = container_mounts.work_out(pod, mounted, self._paths, recursive_read_only=recursive_read_only)
-            return await self._host.run(
-                lambda: sub_paths.prepare(self._host, views),
-                risk=Risk.HANGING,
-                what=f"prepare the mounts of the containers of pod {pod.key!r}",
-            )
-
-    def get_possibly_mounted_volumes_for_pod(self, uid: PodUid) -> list[VolumeName]:
-        """Every volume that is, may be or is being mounted for a pod, wanted or not."""
-        return sorted({name for name, _ in self.actual.mounts_of_pod(uid)} | self._subject.mounting(uid))
-
-    def has_possibly_mounted_volumes_for_pod(self, uid: PodUid) -> bool:
-        """Whether anything of a pod is or may be mounted, a mount under way included."""
-        return self.actual.may_hold(uid) or bool(self._subject.mounting(uid))
-
-    def get_extra_supplemental_groups_for_pod(self, pod: Pod) -> list[int]:
-        """Groups that mounted PersistentVolumes ask for and the pod does not name itself."""
-        security = pod.spec.security_context
-        own = set(security.supplemental_groups) if security is not None else set()
-        groups: set[int] = set()
-        for mounted in self.get_mounted_volumes_for_pod(PodUid(pod.metadata.uid)).values():
-            gid = self.actual.volumes[mounted.name].mounts[PodUid(pod.metadata.uid)].spec.gid
-            if _WHOLE_NUMBER.fullmatch(gid) and -(2**63) <= int(gid) < 2**63:
-                groups.add(int(gid))
-        return sorted(groups - own)
-
-    def get_volumes_in_use(self) -> list[VolumeName]:
-        """Attachable volumes that are wanted, there, or being worked on."""
-        wanted = {name for name, volume in self.desired.volumes.items() if volume.attachable}
-        there = {n for n, volume in self.actual.volumes.items() if volume.attachability is Attachability.TRUE}
-        return sorted(wanted | there | self._subject.attachable_in_flight())
-
     def reconciler_states_has_been_synced(self) -> bool:
         """Whether what earlier processes left has been found; never false again."""
         return self._synced.is_set()
-
-    def volume_is_attached(self, name: VolumeName) -> bool:
-        volume = self.actual.volumes.get(name)
-        return volume is not None and not volume.is_vacant
-
-    def holds_claim(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether something of a claim's volume is or may be on this node. Of one found on disk only the name tells."""
-        return any(
-            not held.is_vacant and (held.spec.claim == claim.key or held.spec.is_volume(claim.spec.volume_name))
-            for held in self.actual.volumes.values()
-        )
-
-    def mark_volumes_as_reported_in_use(self, names: Iterable[VolumeName]) -> None:
-        self.desired.mark_reported_in_use(names)
-
-    async def resize_ephemeral_volume(self, pod: Pod, volume: str, size: int) -> None:
-        """Give a mounted memory-backed emptyDir another size."""
-        found = next((each for each in pod.spec.volumes if each.name == volume), None)
-        if found is None:
-            raise Refused(f"cannot resize volume {volume!r}", why=f"it is not found in pod {pod.key!r}")
-        spec = VolumeSpec(volume=found)
-        offer = self.plugins.find_by_spec(spec).offer(spec)
-        if offer.resizer is None:
-            raise Refused(f"cannot resize volume {volume!r}", why="its type does not support direct resizing")
-        await offer.resizer.resize(PodUid(pod.metadata.uid), spec, size)

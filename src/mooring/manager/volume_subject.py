@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mooring.engine.pending import Slot
+from mooring.host.hanging_calls import WORK
+from mooring.manager.intents import Intents
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.pods import PodManager, PodStates
 from mooring.world import planner
@@ -57,6 +59,7 @@ class VolumeSubject:
         executor: OperationExecutor,
         pods: PodManager,
         states: PodStates,
+        intents: Intents,
         *,
         clock: Callable[[], float],
         tell: Callable[[Change], None],
@@ -66,6 +69,7 @@ class VolumeSubject:
         self._executor = executor
         self._pods = pods
         self._states = states
+        self._intents = intents
         self._clock = clock
         self._tell = tell
         self.gates = Gates(sources_heard=False)
@@ -143,8 +147,13 @@ class VolumeSubject:
         """Volumes that are being mounted for a pod now: they may be there before it is known."""
         return {operation.volume for operation in self._begun if isinstance(operation, Mount) and operation.pod == pod}
 
+    def is_wanted(self, work: object) -> bool:
+        """Whether an operation under way is still of use. Taking something away always is."""
+        return not (isinstance(work, Mount | Attach | Stage) and self._is_moot(work))
+
     # -- running -------------------------------------------------------------------------------------------------
     async def execute(self, operation: Operation) -> Outcome:
+        WORK.set(operation)
         self._begin(operation)
         return await self._executor.execute(operation)
 
@@ -173,6 +182,7 @@ class VolumeSubject:
             self._apply_directory(operation, outcome)
         else:
             self._apply_volume(operation, outcome, begun)
+            self._intents.settle(operation, self.actual.volumes.get(operation.volume))
         self._tell(self._finished(operation, outcome, begun))
         return outcome.succeeded or self._is_moot(operation)
 

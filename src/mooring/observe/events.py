@@ -16,7 +16,16 @@ from mooring.kube.objects.meta import KubernetesObject, ObjectMeta, ObjectRefere
 from mooring.kube.objects.node import Event, EventSource
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolumeClaim
-from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Reconstructed, Started
+from mooring.world.changes import (
+    Change,
+    Finished,
+    ForceCleaned,
+    Noticed,
+    Owned,
+    ProblemArose,
+    Reconstructed,
+    Started,
+)
 from mooring.world.operations import Mount, Stage
 
 log = logging.getLogger(__name__)
@@ -74,7 +83,7 @@ class EventRecorder:
             case Noticed():
                 kind = "Warning" if change.warning else "Normal"
                 self._say(_said(change.pod, kind, change.reason, change.message))
-            case Started() | Reconstructed():
+            case Started() | Reconstructed() | ForceCleaned() | Owned():
                 pass
             case _:
                 assert_never(change)

@@ -10,7 +10,16 @@ from typing import assert_never
 
 import msgspec
 
-from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Reconstructed, Started
+from mooring.world.changes import (
+    Change,
+    Finished,
+    ForceCleaned,
+    Noticed,
+    Owned,
+    ProblemArose,
+    Reconstructed,
+    Started,
+)
 from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import Mount, PodOperation, Unmount, kind_of, pod_of
 from mooring.world.presence import Result
@@ -77,7 +86,7 @@ class History:
 
     def _entry(self, change: Change) -> Entry | None:
         match change:
-            case Started():
+            case Started() | ForceCleaned():
                 return None
             case Finished():
                 return self._finished(change)
@@ -97,8 +106,24 @@ class History:
                     at=self._wall(), pod=change.pod.metadata.uid, volume=change.volume, what="notice",
                     result=change.reason, detail=change.message, pod_name=change.pod.key,
                 )  # fmt: skip
+            case Owned():
+                return self._owned(change)
             case _:
                 assert_never(change)
+
+    def _owned(self, change: Owned) -> Entry:
+        progress = change.progress
+        failed = f", {progress.failed:,} failed" if progress.failed else ""
+        return Entry(
+            at=self._wall(),
+            pod=change.pod.metadata.uid,
+            volume=change.volume,
+            what="ownership",
+            result=Result.DONE.value if change.complete else "stopped",
+            seconds=round(progress.seconds, 6),
+            detail=f"group {progress.group}: {progress.visited:,} entries, {progress.changed:,} changed{failed}",
+            pod_name=change.pod.key,
+        )
 
     def _finished(self, change: Finished) -> Entry | None:
         operation, outcome = change.operation, change.outcome

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -72,6 +74,12 @@ class Control(Protocol):
 
     async def mounts(self, pod: str, *, recursive_read_only: bool) -> list[Row]: ...
 
+    async def begin_run(self, pod: str, body: bytes, client: int) -> Row:
+        """The plan for the containers of a pod, which the process `client` is going to start."""
+        ...
+
+    async def end_run(self, uid: str, run: str) -> Row: ...
+
     async def wait(self, pod: str, wanted: str, timeout: float) -> Row: ...
 
     async def down(self, timeout: float) -> Row: ...
@@ -112,6 +120,8 @@ class HttpApi:
         app.router.add_post("/v1/apply", self._apply)
         app.router.add_post("/v1/delete", self._delete)
         app.router.add_post("/v1/mounts", self._mounts)
+        app.router.add_post("/v1/run", self._run)
+        app.router.add_post("/v1/run/end", self._end_run)
         app.router.add_post("/v1/wait", self._wait)
         app.router.add_post("/v1/down", self._down)
         return app
@@ -256,6 +266,15 @@ class HttpApi:
         rows = await self._control.mounts(request.query.get("pod", ""), recursive_read_only=recursive)
         return web.json_response(rows)
 
+    async def _run(self, request: web.Request) -> web.StreamResponse:
+        pod, body = request.query.get("pod", ""), await request.read()
+        return web.json_response(await self._control.begin_run(pod, body, _caller(request)))
+
+    async def _end_run(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(
+            await self._control.end_run(request.query.get("uid", ""), request.query.get("run", ""))
+        )
+
     async def _wait(self, request: web.Request) -> web.StreamResponse:
         query = request.query
         answer = await self._control.wait(query.get("pod", ""), query.get("for", ""), float(query.get("timeout", "60")))
@@ -263,6 +282,15 @@ class HttpApi:
 
     async def _down(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(await self._control.down(float(request.query.get("timeout", "60"))))
+
+
+def _caller(request: web.Request) -> int:
+    """The number of the process at the other end of the socket; 0 when it cannot be seen from here."""
+    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if connection is None or connection.family != socket.AF_UNIX:
+        return 0
+    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(pid)
 
 
 async def _sent(request: web.Request) -> Sequence[SentFile]:

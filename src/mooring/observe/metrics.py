@@ -11,7 +11,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from mooring.world.actual import ActualStateOfWorld
-from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Reconstructed, Started
+from mooring.world.changes import (
+    Change,
+    Finished,
+    ForceCleaned,
+    Noticed,
+    Owned,
+    ProblemArose,
+    Reconstructed,
+    Started,
+)
 from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.operations import MakePodDirectory, Mount, RemovePodDirectory, kind_of
 from mooring.world.presence import Presence
@@ -54,6 +63,10 @@ class Metrics:
         )
         self._reconstructions = self._counter("reconstruct_volume_operations", "Volume directories found at start")
         self._not_understood = self._counter("reconstruct_volume_operations_errors", "Of these, not understood")
+        self._force_cleaned = self._counter(
+            "force_cleaned_failed_volume_operations", "Removals tried of what was not understood"
+        )
+        self._not_cleaned = self._counter("force_cleaned_failed_volume_operation_errors", "Of these, left alone")
         self._orphans = self._gauge("kubelet_orphan_pod_cleaned_volumes", "Orphaned pod directories examined")
         self._orphan_errors = self._gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Of these, not removed")
         self._refreshes = self._counter("mooring_volume_refreshes", "Content volumes looked at again")
@@ -74,6 +87,14 @@ class Metrics:
                 self._reconstructions.inc()
                 if change.volume is None:
                     self._not_understood.inc()
+            case ForceCleaned():
+                self._force_cleaned.inc()
+                if change.why:
+                    self._not_cleaned.inc()
+            case Owned():
+                status = "success" if change.complete else "fail-unknown"
+                labels = (change.plugin, "volume_apply_access_control", status, "false")
+                self._durations.labels(*labels).observe(change.progress.seconds)
             case Started() | ProblemArose() | Noticed():
                 pass
             case _:

@@ -18,6 +18,17 @@ SHAPES: dict[str, dict[str, str]] = {
         "next_step": "what to do about it; null when there is nothing to say",
         "attempts": "how often the present step was tried",
         "mounted_at": "time (UTC); null when not mounted",
+        "progress": "how far a walk over its files is, while one is under way; else null",
+    },
+    "progress (`progress` of a volume)": {
+        "group": "the group that the files are given to",
+        "visited": "entries looked at so far",
+        "changed": "of these, changed",
+        "failed": "of these, not to be changed",
+        "expected": "about how many there are: from the file system or the last walk; null when nothing tells",
+        "seconds": "since it began",
+        "rate": "entries a second; null at the beginning",
+        "seconds_left": "an estimate; null when there is none",
     },
     "usage (`usage` of a volume, where it was asked for as `-o wide` does)": {
         "capacity": "bytes the volume's file system has",
@@ -35,6 +46,7 @@ SHAPES: dict[str, dict[str, str]] = {
         "mounted": "how many are",
         "volumes": "how many its containers use",
         "cause": "one sentence; null when ready",
+        "containers": "what is known of containers that `mooring run` started; null when there are none",
     },
     "claim (`get claims`)": {
         "claim": "`namespace/name`",
@@ -61,7 +73,7 @@ SHAPES: dict[str, dict[str, str]] = {
         "count": "how often",
     },
     "finding (`get findings`)": {
-        "kind": "manifest, warning, leftover or plugin",
+        "kind": "manifest, warning, leftover, record, debt, run or plugin",
         "where": "file, line and field, or path",
         "what": "what was found",
         "next_step": "what to do about it",
@@ -76,10 +88,10 @@ SHAPES: dict[str, dict[str, str]] = {
     "entry (`timeline`)": {
         "at": "time (UTC)",
         "volume": "name of the volume, or null for the pod as a whole",
-        "what": "the operation, `refresh`, `reconstruct`, `work out` or `notice`",
-        "result": "done, refused, not yet, unknown, found, not understood or waiting; of a notice its reason",
+        "what": "the operation, `refresh`, `reconstruct`, `work out`, `ownership` or `notice`",
+        "result": "done, refused, not yet, unknown, found, not understood, waiting or stopped; of a notice its reason",
         "seconds": "how long it took",
-        "detail": "why it did not succeed, or null",
+        "detail": "why it did not succeed, or what was done; else null",
     },
     "key set (`GET /openid/v1/jwks`)": {
         "keys": "one object: the public key that verifies service account tokens, as RFC 7517 has it",
@@ -103,6 +115,20 @@ SHAPES: dict[str, dict[str, str]] = {
         "permissions": "of a device, `r` or `mrw`; null for a mount",
         "image": "reference of the image that the container runtime mounts itself, or null",
         "image_sub_path": "the path inside that image, or null",
+    },
+    "run (`POST /v1/run`)": {
+        "run": "identifies this run; everything that is started carries it in the label `mooring.run`",
+        "uid": "UID of the pod",
+        "namespace": "of the pod",
+        "name": "of the pod",
+        "log_directory": "where containers write, as `<container>/<attempt>.log` in the log format of CRI",
+        "containers": (
+            "one object per container in start order: `name`, `role` (init, sidecar or regular), `image`, `pull`, "
+            "`command`, `args`, `working_dir`, `env` (values of Secrets included), `mounts`, `devices`, `user`, "
+            "`group`, `groups`, `privileged`, `read_only_root`"
+        ),
+        "restart_policy": "Always, OnFailure or Never",
+        "grace_seconds": "time between SIGTERM and SIGKILL",
     },
     "plan (`plan`)": {
         "operations": "one object each: `operation`, `pod`, `volume`, `plugin`, `path`, `risks` (list of texts)",
@@ -138,6 +164,11 @@ ROUTES: dict[str, str] = {
         "prepares the sub-paths of a pod; array of container mounts. `no` tells that the container runtime cannot make "
         "mounts recursively read-only"
     ),
+    "POST /v1/run?pod=POD": (
+        "writes the record that the caller is going to start the pod's containers, and answers with a run. The body is "
+        "an object with `runtime` (podman or cri), `options`, `recursive_read_only` and `images` (what it can do)"
+    ),
+    "POST /v1/run/end?uid=UID&run=RUN": "the caller's containers are removed; `done`, and `cause` if some may be left",
     "POST /v1/wait?pod=POD&for=mounted|unmounted&timeout=SECONDS": "`done`, and the explanation when it is false",
-    "POST /v1/down?timeout=SECONDS": "unmounts everything and stops; `done`, `left`",
+    "POST /v1/down?timeout=SECONDS": "ends containers, unmounts everything, stops; `done`, `left`, `containers` by pod",
 }

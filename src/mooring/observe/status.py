@@ -14,6 +14,7 @@ from mooring.world.actual import ActualMount, ActualStateOfWorld
 from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.explain import (
     Explanation,
+    HoldUp,
     RunningKinds,
     VolumeReport,
     VolumeState,
@@ -25,6 +26,7 @@ from mooring.world.findings import Finding
 from mooring.world.names import PodUid, VolumeName, split_volume_name
 from mooring.world.planner import Gates
 from mooring.world.pod_facts import volume_use
+from mooring.world.progress import Progress
 
 Row = dict[str, Any]
 
@@ -51,6 +53,9 @@ class NodeView:
     findings: Callable[[], Iterable[Finding]]
     history: History
     namesakes: Callable[[VolumeName], frozenset[PodUid]] = lambda name: frozenset()
+    containers: Callable[[PodUid], str | None] = lambda uid: None
+    held_up: Callable[[VolumeName, PodUid], HoldUp | None] = lambda name, uid: None
+    progress: Callable[[VolumeName, PodUid], Progress | None] = lambda name, uid: None
 
 
 def iso(seconds: float | None) -> str | None:
@@ -58,6 +63,21 @@ def iso(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _progress_row(progress: Progress | None) -> Row | None:
+    if progress is None:
+        return None
+    return {
+        "group": progress.group,
+        "visited": progress.visited,
+        "changed": progress.changed,
+        "failed": progress.failed,
+        "expected": progress.expected,
+        "seconds": round(progress.seconds, 3),
+        "rate": round(progress.rate, 1) if progress.rate is not None else None,
+        "seconds_left": round(progress.seconds_left, 1) if progress.seconds_left is not None else None,
+    }
 
 
 class Status:
@@ -96,8 +116,18 @@ class Status:
     def _report(self, uid: PodUid, outer: str, name: VolumeName) -> VolumeReport:
         view = self._view
         desired, actual = view.desired.volumes.get(name), view.actual.volumes.get(name)
+        if view.pods.get(uid) is None and actual is not None:
+            desired = None  # it is kept for containers that have not ended, and nobody wants it any more
         return report_volume(
-            uid, outer, desired, actual, view.gates(), view.running(name), namesakes=view.namesakes(name)
+            uid,
+            outer,
+            desired,
+            actual,
+            view.gates(),
+            view.running(name),
+            namesakes=view.namesakes(name),
+            held_up=view.held_up(name, uid),
+            progress=view.progress(name, uid),
         )
 
     def _unwanted(self) -> list[Row]:
@@ -105,8 +135,8 @@ class Status:
         rows = []
         for uid in sorted(view.actual.pods()):
             for name, mount in view.actual.mounts_of_pod(uid):
-                if view.desired.mount(uid, name) is None:
-                    pod = view.pods.get(uid)
+                pod = view.pods.get(uid)
+                if pod is None or view.desired.mount(uid, name) is None:
                     shown = pod.key if pod is not None else self._former_name(uid)
                     rows.append(self._row(shown, uid, self._report(uid, mount.spec.name, name)))
         return rows
@@ -130,6 +160,7 @@ class Status:
             "next_step": report.next_step,
             "attempts": report.attempts,
             "mounted_at": iso(self._view.history.mounted_at(uid, report.name)) if mounted and report.name else None,
+            "progress": _progress_row(report.progress),
         }
 
     def _mount(self, uid: PodUid, name: VolumeName | None) -> ActualMount | None:
@@ -149,6 +180,7 @@ class Status:
             "mounted": mounted,
             "volumes": len(verdict.volumes),
             "cause": verdict.cause,
+            "containers": self._view.containers(PodUid(pod.metadata.uid)),
         }
 
     def explanation(self, pod: Pod, volume: str | None = None) -> Explanation:

@@ -41,6 +41,9 @@ class _Measured:
     usage: VolumeUsage | None  # None when the file system did not answer
 
 
+_PATIENCE = 5.0  # seconds that a volume has to tell how full it is
+
+
 class UsageMeter:
     """Measures the mounted volumes of a node. A volume whose file system does not answer costs only its own figures."""
 
@@ -85,10 +88,11 @@ class UsageMeter:
             mount = self._actual.mount(*key)
             if mount is None:
                 return
-            with contextlib.suppress(OSError, MooringError):
-                found = await self._host.run(
-                    lambda: self._look(mount.path), risk=Risk.HANGING, what=f"measure {mount.path}"
-                )
+            with contextlib.suppress(OSError, MooringError, TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    found = await self._host.run(
+                        lambda: self._look(mount.path), risk=Risk.HANGING, what=f"measure {mount.path}", at=mount.path
+                    )
         self._measured[key] = _Measured(self._clock(), found)
 
     def _look(self, path: str) -> VolumeUsage:

@@ -8,19 +8,27 @@ from mooring.errors import Refused
 from mooring.plugins.config_map import ConfigMapPlugin
 from mooring.plugins.downward_api import DownwardAPIPlugin
 from mooring.plugins.empty_dir import EmptyDirPlugin
+from mooring.plugins.fc import FCPlugin
+from mooring.plugins.git_repo import GitRepoPlugin
 from mooring.plugins.host_path import HostPathPlugin
 from mooring.plugins.image import ImagePlugin
 from mooring.plugins.interface import PluginContext
+from mooring.plugins.iscsi import ISCSIPlugin
 from mooring.plugins.local import LocalPlugin
 from mooring.plugins.manager import PluginFactory, VolumePluginManager
+from mooring.plugins.nfs import NFSPlugin
 from mooring.plugins.projected import ProjectedPlugin
 from mooring.plugins.secret import SecretPlugin
 
 BUILTIN: tuple[PluginFactory, ...] = (
     EmptyDirPlugin,
+    GitRepoPlugin,
     HostPathPlugin,
+    NFSPlugin,
     SecretPlugin,
+    ISCSIPlugin,
     DownwardAPIPlugin,
+    FCPlugin,
     ConfigMapPlugin,
     ProjectedPlugin,
     LocalPlugin,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from mooring.errors import Refused
 from mooring.host.atomic_writer import DATA_LINK, write_payload
-from mooring.host.interface import Ownership, Risk
+from mooring.host.interface import Risk
+from mooring.host.ownership_calls import Ownership
 from mooring.kube.objects.volumes import EmptyDirVolumeSource
 from mooring.plugins import empty_dir
 from mooring.plugins.interface import PluginContext, Setup

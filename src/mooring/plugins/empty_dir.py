@@ -6,11 +6,14 @@ import errno
 import os
 from dataclasses import dataclass
 
-from mooring.errors import NotYet, Refused
-from mooring.host.interface import FileKind, Host, Ownership, Risk
+from mooring.errors import Doubtful, NotYet, Refused
+from mooring.host.interface import FileKind, Host, MountFacts, Risk
+from mooring.host.ownership_calls import Ownership, OwnershipReport
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import EmptyDirVolumeSource, Volume
 from mooring.kube.quantity import parse_quantity
+from mooring.plugins import huge_pages
+from mooring.plugins.directory_quotas import OFF, apply_quota, release_quota
 from mooring.plugins.interface import Attributes, NodeFacts, ObjectRef, Offer, PluginContext, Setup, refuse_block
 from mooring.world.names import PluginName, PodUid
 from mooring.world.pod_facts import memory_limit
@@ -27,10 +30,17 @@ class Directory:
     path: str
     ready: str  # the directory that holds the `ready` mark
     memory: bool = False
+    page_size: int | None = None  # of huge pages that hold it, in bytes
+    is_page_size_stated: bool = False  # else any huge pages that are there will do
     size: int | None = None  # of a memory file system, in bytes
     mode: int | None = None
     fs_group: int | None = None
     untrusted: str = ""  # a link to what must not be taken for whole unless the directory is ready
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether it is a file system of its own."""
+        return self.memory or self.page_size is not None
 
 
 def prepare(host: Host, wanted: Directory) -> None:
@@ -38,21 +48,42 @@ def prepare(host: Host, wanted: Directory) -> None:
     mark = f"{wanted.ready}/ready"
     if _is_ready(host, wanted, mark):
         return
-    if wanted.memory:
+    if wanted.is_mounted:
         _refuse_to_hide_data(host, wanted.path)
     if host.look(mark) is not None:
         host.remove_file(mark)  # a reboot left it behind: it must not speak for what is mounted and not yet owned
     if wanted.untrusted and host.look(wanted.untrusted) is not None:
         host.remove_file(wanted.untrusted)  # a teardown stopped half way
     host.make_directories(wanted.path, 0o777)
-    if not wanted.memory:
+    if not wanted.is_mounted:
         host.change_mode(wanted.path, wanted.mode if wanted.mode is not None else 0o777)
-    elif host.mount_at(wanted.path) is None:
-        host.mount_tmpfs(wanted.path, size=wanted.size, mode=wanted.mode)
+    else:
+        _mount(host, wanted)
     if wanted.fs_group is not None:
         own(host, wanted.path, read_write(wanted.fs_group))
     host.make_directories(wanted.ready, 0o750)
     host.create_file(mark, 0o644)
+
+
+def _mount(host: Host, wanted: Directory) -> None:
+    there = host.mount_at(wanted.path)
+    if there is None and wanted.page_size is not None:
+        # Users of all pods write to it, as to a tmpfs, whose mode is so by itself.
+        host.mount_huge_pages(
+            wanted.path, page_size=wanted.page_size, mode=0o1777 if wanted.mode is None else wanted.mode
+        )
+    elif there is None:
+        host.mount_tmpfs(wanted.path, size=wanted.size, mode=wanted.mode)
+    elif wanted.page_size is not None:
+        _check_pages(wanted, there)
+
+
+def _check_pages(wanted: Directory, there: MountFacts) -> None:
+    """What is mounted already must be of the pages that the medium states."""
+    if wanted.is_page_size_stated and huge_pages.mounted_page_size(there) != wanted.page_size:
+        stated = huge_pages.size_name(wanted.page_size or 0)
+        why = f"{there.path} is there with other pages than those of {stated}"
+        raise Doubtful("cannot set up a volume of huge pages", why=why, next_step="Remove the pod that has it first")
 
 
 def _refuse_to_hide_data(host: Host, path: str) -> None:
@@ -72,8 +103,11 @@ def _is_ready(host: Host, wanted: Directory, mark: str) -> bool:
     facts = host.look(mark)
     if facts is None or facts.kind is not FileKind.FILE:
         return False
-    if wanted.memory:
-        return host.mount_at(wanted.path) is not None
+    if wanted.is_mounted:
+        there = host.mount_at(wanted.path)
+        if there is not None and wanted.page_size is not None:
+            _check_pages(wanted, there)
+        return there is not None
     return host.look(wanted.path) is not None
 
 
@@ -87,6 +121,7 @@ def dismantle(host: Host, path: str, ready: str) -> None:
         if host.mount_at(path) is None:
             break
         host.unmount(path)
+    release_quota(host, path)
     host.remove_tree(path)
 
 
@@ -101,7 +136,11 @@ def read_write(gid: int) -> Ownership:
 
 def own(host: Host, path: str, ownership: Ownership) -> None:
     """Give a tree to a group; entries that could not be changed are an error, with the first of them named."""
-    report = host.set_ownership(path, ownership)
+    check_owned(host.set_ownership(path, ownership), ownership)
+
+
+def check_owned(report: OwnershipReport, ownership: Ownership) -> None:
+    """Raise what a walk that did not give everything to its group stands for."""
     if report.failed:
         first = report.errors[0]
         # chown(2) answers so for a group that the user namespace does not map, and for no other reason here.
@@ -163,17 +202,32 @@ class EmptyDirMounter:
         wanted = self._wanted(request)
         # With a group the content is walked, and a pod's directory may hold a lot of it after a restart.
         risk = Risk.CHEAP if wanted.fs_group is None else Risk.BULKY
-        await self._host.run(lambda: prepare(self._host, wanted), risk=risk, what=f"set up emptyDir {wanted.path}")
+        what = f"set up emptyDir {wanted.path}"
+        await self._host.run(lambda: self._prepare(request, wanted), risk=risk, what=what)
+
+    def _prepare(self, request: Setup, wanted: Directory) -> None:
+        prepare(self._host, wanted)
+        mode = self._context.project_quotas
+        # Whoever owns a file may move it to another project, except inside a user namespace.
+        if mode != OFF and request.size_limit and not wanted.is_mounted and request.pod.spec.host_users is False:
+            apply_quota(self._host, wanted.path, request.size_limit, mode)
 
     def _wanted(self, request: Setup) -> Directory:
         source = _source(request.spec)
-        if source.medium not in ("", MEMORY):
-            raise _unknown_medium(request.spec.name, source.medium)
-        memory = source.medium == MEMORY
+        medium, name = source.medium, request.spec.name
+        pages = None
+        if huge_pages.is_medium(medium):
+            pages = huge_pages.page_size(request.pod, name, medium)
+            huge_pages.check_pool(self._host, name, pages)
+        elif medium not in ("", MEMORY):
+            raise _unknown_medium(name, medium)
+        memory = medium == MEMORY
         return Directory(
             path=self.path(request.uid, request.spec),
             ready=self._paths.pod_plugin_dir(request.uid, NAME, request.spec.name),
             memory=memory,
+            page_size=pages,
+            is_page_size_stated=medium != huge_pages.MEDIUM,
             size=memory_size(request.pod, source, self._context.node()) if memory else None,
             mode=source.mode,
             fs_group=request.fs_group,
@@ -205,14 +259,8 @@ def _source(spec: VolumeSpec) -> EmptyDirVolumeSource:
 
 
 def _unknown_medium(name: str, medium: str) -> Refused:
-    if medium.startswith("HugePages"):
-        return Refused(
-            f"cannot set up volume {name!r}",
-            why=f"mooring does not serve the storage medium {medium!r}",
-            next_step="Use medium Memory, or no medium for a directory on disk",
-        )
     return Refused(
         f"cannot set up volume {name!r}",
         why=f"unknown storage medium {medium!r}",
-        next_step="Write Memory, or leave the medium out for a directory on disk",
+        next_step="Write Memory or HugePages, or leave the medium out for a directory on disk",
     )

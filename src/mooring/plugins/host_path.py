@@ -78,7 +78,10 @@ class HostPathMounter:
         _refuse_backsteps(request.spec.name, source.path)
         if source.type:
             await self._host.run(
-                lambda: ensure(self._host, request.spec.name, source), risk=Risk.HANGING, what=f"look at {source.path}"
+                lambda: ensure(self._host, request.spec.name, source),
+                risk=Risk.HANGING,
+                what=f"look at {source.path}",
+                at=source.path,
             )
 
     async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:

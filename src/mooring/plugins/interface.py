@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from mooring.errors import Refused
 from mooring.host.interface import Host
+from mooring.host.ownership_calls import OwnershipWalk
 from mooring.host.paths import Paths
 from mooring.kube.objects.certificates import ClusterTrustBundle
 from mooring.kube.objects.pod import ConfigMap, Pod, Secret, ServiceAccount
@@ -107,6 +108,8 @@ class PluginContext:
     data_directory: Callable[[], str]  # a fresh name such as `..2026_11_17_12_00_00.123456789`
     tell: Callable[[Noticed], None]  # on the event loop only
     tokens: Tokens | None = None  # None: nobody issues tokens here
+    allow_git_repo: bool = False
+    project_quotas: str = "off"  # or account, or enforce: for directories on disk that have a limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,8 @@ class Setup:
     fs_user: int | None = None
     fs_group: int | None = None
     fs_group_policy: str | None = None
+    idmapped: bool = False  # let the mount show the group, and change no file
+    walk: OwnershipWalk | None = None  # where a walk over the files tells how far it is; None: nobody asks
     size_limit: int = 0
     stage_path: str = ""
     device_path: str = ""
@@ -198,6 +203,11 @@ class Offer:
     refreshes: bool = False  # its content follows objects or the pod itself
     maps_devices: bool = False  # the mounter gives the pod a raw device, not a directory
 
+    @property
+    def leaves_traces_elsewhere(self) -> bool:
+        """Whether its work would not all show below the pod's own directory, so that it is written down before."""
+        return self.stager is not None or self.attacher is not None or self.maps_devices
+
 
 class VolumePlugin(Protocol):
     """A volume type."""
@@ -239,6 +249,15 @@ class Traceable(Protocol):
 
     def traces(self) -> Iterable[Trace]:
         """Every volume of which something is or may be left, from names alone."""
+        ...
+
+
+@runtime_checkable
+class PodwiseReconstruction(Protocol):
+    """A plugin whose volumes are not told apart by their names: it looks where a pod has them."""
+
+    def reconstruct_for(self, uid: PodUid, volume_name: str, *, block: bool) -> VolumeSpec:
+        """As `reconstruct`, for a volume that was found in the directory of a pod."""
         ...
 
 

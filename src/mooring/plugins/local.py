@@ -6,26 +6,20 @@ once for the node and bound into each pod from there; as a raw block volume it i
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Iterable
-from weakref import WeakValueDictionary
 
-from mooring.errors import Doubtful, MooringError, Refused
-from mooring.host import mount_options
+from mooring.errors import Doubtful, Refused
 from mooring.host.file_systems import MountProblem, format_and_mount
 from mooring.host.interface import FileKind, Host, MountFacts, Risk
 from mooring.host.mount_points import clear_mount_point
-from mooring.host.mount_table import MountTable
-from mooring.host.paths import Paths
 from mooring.host.resolution import resolved
 from mooring.kube.objects.pod import Pod
-from mooring.plugins.fs_group import give_to_group
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup, Trace
+from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Trace
 from mooring.plugins.local_block import LocalMapper, remove_map_directory
+from mooring.plugins.local_mounter import LocalMounter, references
 from mooring.plugins.local_places import NAME, LocalPlaces, checked_kind, source_of, usable_path
-from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
 
 log = logging.getLogger(__name__)
@@ -41,7 +35,7 @@ class LocalPlugin:
     def __init__(self, context: PluginContext) -> None:
         self._places = LocalPlaces(context.host, context.paths)
         self._stager = LocalStager(context.host, self._places)
-        self._mounter = LocalMounter(context.host, context.paths)
+        self._mounter = LocalMounter(context)
         self._mapper = LocalMapper(context.host, context.paths, self._places)
 
     def supports(self, spec: VolumeSpec) -> bool:
@@ -81,7 +75,7 @@ class LocalStager:
 
     async def stage(self, spec: VolumeSpec, device_path: str) -> str:
         what = f"stage volume {spec.name} from {source_of(spec).path}"
-        return await self._host.run(lambda: self._stage(spec), risk=Risk.HANGING, what=what)
+        return await self._host.run(lambda: self._stage(spec), risk=Risk.HANGING, what=what, at=source_of(spec).path)
 
     def _stage(self, spec: VolumeSpec) -> str:
         path = self._places.stage(spec.name)
@@ -145,7 +139,7 @@ class LocalStager:
 
     def _refuse_users(self, path: str, tail: str) -> None:
         """Refuse to unmount what is still bound somewhere; the stage itself seen elsewhere does not count."""
-        others = [other for other in _references(self._host, path) if not other.endswith(tail)]
+        others = [other for other in references(self._host, path) if not other.endswith(tail)]
         if others:
             raise Doubtful(
                 f"cannot unmount {path!r}",
@@ -156,82 +150,7 @@ class LocalStager:
     def _is_mounted_elsewhere(self, spec: VolumeSpec, device: str) -> bool:
         if spec.is_block:
             return False  # whoever else may open a raw device is its users' affair
+        if self._host.server_of(device):
+            return False  # a directory of a network file system, which may not even answer
         facts = self._host.look_through(device)
         return facts is not None and facts.kind is FileKind.BLOCK_DEVICE and self._host.is_device_open(device)
-
-
-class LocalMounter:
-    """Binds the stage of a volume into a pod, and undoes it. Only its first user changes who owns the files."""
-
-    def __init__(self, host: Host, paths: Paths) -> None:
-        self._host = host
-        self._paths = paths
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def path(self, uid: PodUid, spec: VolumeSpec) -> str:
-        return self._paths.pod_volume_dir(uid, NAME, spec.name)
-
-    def check(self, request: Setup) -> None:
-        checked_kind(self._host, request.spec)
-
-    async def set_up(self, request: Setup) -> None:
-        lock = self._locks.setdefault(request.stage_path, asyncio.Lock())
-        async with lock:  # two volumes may be the same directory, and only one user is the first
-            await self._host.run(
-                lambda: self._bind(request), risk=Risk.HANGING, what=f"bind volume {request.spec.name}"
-            )
-
-    def _bind(self, request: Setup) -> None:
-        source, target = request.stage_path, self.path(request.uid, request.spec)
-        if self._host.mount_at(target) is not None:
-            return
-        usable_path(request.spec)
-        if not source:
-            raise Refused(f"cannot set up volume {request.spec.name!r}", why="it is not known where it is staged")
-        options = mount_options.parse(request.spec.mount_options)
-        read_only = request.spec.read_only or options.read_only
-        # Before the bind: once it is there it is never looked at again, so a crash must not come between.
-        if request.fs_group is not None and not read_only:
-            self._change_owner(request, source, request.fs_group)
-        self._host.make_directories(target, 0o750)
-        try:
-            self._host.bind(source, target, read_only=read_only, flags=options.mount_flags)
-        except OSError as error:
-            clear_mount_point(self._host, target)
-            why = error.strerror or str(error)
-            raise Refused(f"local: failed to mount {source} at {target}", why=why) from error
-
-    def _change_owner(self, request: Setup, source: str, group: int) -> None:
-        prefix = f"{self._paths.pods_dir}/"
-        try:
-            real = resolved(self._host, source)  # a walk follows no link, not even one it begins with
-            users = [path for path in _references(self._host, real) if path.startswith(prefix)]
-            facts = self._host.look(real)
-        except OSError as error:
-            why = f"{error.strerror or error} at {error.filename}"
-            raise Refused(f"cannot tell who uses volume {request.spec.name!r}", why=why) from error
-        if not users:
-            give_to_group(self._host, real, group, request.fs_group_policy)
-        elif facts is not None and facts.gid != group:
-            log.warning(
-                "AlreadyMountedVolume: the requested fsGroup is %d, but volume %s already belongs to group %d and is"
-                " used by another pod; pod %s may not be able to share it",
-                group,
-                request.spec.name,
-                facts.gid,
-                request.pod.key,
-            )
-
-    async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
-        path = self.path(uid, spec)
-        await self._host.run(
-            lambda: clear_mount_point(self._host, path), risk=Risk.HANGING, what=f"unmount volume {path}"
-        )
-
-
-def _references(host: Host, path: str) -> list[str]:
-    """The other places where a directory, whose path has no links, is mounted."""
-    try:
-        return MountTable(host.mounts()).references(path)
-    except MooringError as error:
-        raise Doubtful(error.what, why=error.why) from error

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
-from mooring.errors import MooringError, Refused
+from mooring.errors import MooringError, NotYet, Refused
 from mooring.plugins.interface import PluginContext, VolumePlugin
 from mooring.plugins.removed_types import removed_type
 from mooring.world.names import PluginName, PodUid, VolumeName, private_volume_name, shared_volume_name
@@ -16,12 +17,24 @@ PluginFactory = Callable[[PluginContext], VolumePlugin]
 _NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
+class Prober(Protocol):
+    """Who finds plugins that come and go while mooring runs: drivers of FlexVolumes, in a directory."""
+
+    directory: str
+
+    async def probe(self) -> None:
+        """Bring the plugins to what the directory has now."""
+        ...
+
+
 class VolumePluginManager:
     """The plugins of this node. One that cannot be used is left out and remembered in `problems`; the rest work."""
 
     def __init__(self, plugins: Iterable[VolumePlugin] = ()) -> None:
         self._plugins: dict[PluginName, VolumePlugin] = {}
+        self._found_later: set[PluginName] = set()
         self.problems: list[MooringError] = []
+        self.prober: Prober | None = None  # None: no plugins come while mooring runs
         for plugin in plugins:
             self.register(plugin)
 
@@ -39,6 +52,22 @@ class VolumePluginManager:
         else:
             self._plugins[plugin.name] = plugin
 
+    def replace(self, plugin: VolumePlugin) -> bool:
+        """Let a plugin that came while mooring runs serve, also in place of an earlier such one; true if it does."""
+        if plugin.name in self._found_later:
+            del self._plugins[plugin.name]
+        self.register(plugin)
+        serves = self._plugins.get(plugin.name) is plugin
+        if serves:
+            self._found_later.add(plugin.name)
+        return serves
+
+    def remove(self, name: PluginName) -> None:
+        """Let a plugin that came while mooring runs, and has gone, serve no more."""
+        if name in self._found_later:
+            self._found_later.discard(name)
+            del self._plugins[name]
+
     def find_by_spec(self, spec: VolumeSpec) -> VolumePlugin:
         """The one plugin that supports a spec."""
         found = [plugin for plugin in self._plugins.values() if plugin.supports(spec)]
@@ -51,6 +80,8 @@ class VolumePluginManager:
         if removed is not None:
             what, instead = f"cannot serve volume {spec.name!r}", f"Use {removed.instead}"
             raise Refused(what, why=f"no volume plugin matched: {removed.why}", next_step=instead)
+        if spec.flex_driver and self.prober is not None:
+            raise _missing_driver(spec, self.prober.directory)
         raise Refused(
             f"cannot serve volume {spec.name!r}",
             why=f"no volume plugin matched: mooring has none for {_source_of(spec)}",
@@ -73,6 +104,16 @@ def unique_volume_name(plugin: VolumePlugin, spec: VolumeSpec, pod: PodUid) -> V
     if offer.attacher is not None or offer.stager is not None:
         return shared_volume_name(plugin.name, plugin.volume_name(spec))
     return private_volume_name(plugin.name, pod, spec.name)
+
+
+def _missing_driver(spec: VolumeSpec, directory: str) -> NotYet:
+    driver = spec.flex_driver
+    place = f"{directory}/{driver.replace('/', '~')}/{driver.rpartition('/')[2]}"
+    return NotYet(
+        f"cannot serve volume {spec.name!r}",
+        why=f"no volume plugin matched: no FlexVolume driver {driver!r} is installed",
+        next_step=f"Install it as {place}; it is found at once",
+    )
 
 
 def _source_of(spec: VolumeSpec) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 
-from mooring.host.interface import FileKind, NewFile, Ownership, OwnershipReport
+from mooring.host.interface import FileKind, NewFile
+from mooring.host.ownership_calls import Ownership, OwnershipReport
 from mooring.host.paths import checked_component
 from mooring.testing.memory_tree import (
     FileSystem,
@@ -95,19 +96,20 @@ class MemoryFiles:
         _check_writable(mount, path)
         node.mode = mode & 0o7777
 
-    def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
+    def own(self, path: str, ownership: Ownership) -> Iterator[OwnershipReport]:
+        """Own a tree, entry by entry; after each one yields what was done so far."""
         mount, top = resolve(self.root, path, follow=False)
         _check_writable(mount, path)
-        visited = changed = 0
-        for node in _children_first(top, lambda child: child.mounts is not None and mount.id in child.mounts):
-            visited += 1
+        changed = 0
+        nodes = _children_first(top, lambda child: child.mounts is not None and mount.id in child.mounts)
+        for visited, node in enumerate(nodes, start=1):
             mask = ownership.directory_mask if node.entries is not None else ownership.file_mask
             mode = node.mode if node.text is not None else node.mode | mask
             if node.gid != ownership.gid or node.mode != mode:
                 node.gid, node.mode = ownership.gid, mode
                 changed += 1
                 self._step("set_ownership", path)
-        return OwnershipReport(visited=visited, changed=changed)
+            yield OwnershipReport(visited=visited, changed=changed)
 
     def remove_file(self, path: str) -> None:
         mount, directory, name = resolve_parent(self.root, path)

@@ -20,21 +20,20 @@ from mooring.host.interface import (
     FileSystemUsage,
     MountFacts,
     NewFile,
-    Ownership,
-    OwnershipReport,
     Risk,
     Signature,
     TreeUsage,
 )
-from mooring.host.programs import ProgramResult
 from mooring.testing import memory_usage
 from mooring.testing.memory_devices import MemoryDevices
+from mooring.testing.memory_durable import MemoryDurableCalls
 from mooring.testing.memory_files import UMASK, MemoryFiles
+from mooring.testing.memory_health import MemoryHealthCalls
 from mooring.testing.memory_mounts import MemoryMounts
+from mooring.testing.memory_ownership import MemoryOwnershipCalls
 from mooring.testing.memory_tree import described, facts_of, failure, resolve, resolve_beneath, topmost
 
 T = TypeVar("T")
-Hook = Callable[[str, str], None]
 
 
 class Scheduler(Protocol):
@@ -56,7 +55,7 @@ def _midnight() -> float:
     return 0.0
 
 
-class MemoryHost:
+class MemoryHost(MemoryDurableCalls, MemoryHealthCalls, MemoryOwnershipCalls):
     """A machine with one disk at `/` that only root uses.
 
     `before_call(method, path)` runs before each mutating call: what it raises means that the call did not happen.
@@ -68,13 +67,11 @@ class MemoryHost:
     def __init__(
         self, *, now: Callable[[], float] = _midnight, uid: int = 0, gid: int = 0, noswap: bool = True
     ) -> None:
+        MemoryDurableCalls.__init__(self)
+        MemoryHealthCalls.__init__(self)
+        MemoryOwnershipCalls.__init__(self)
         self.now = now
-        self.before_call: Hook | None = None
-        self.after_call: Hook | None = None
-        self.between_steps: Hook | None = None
         self.scheduler: Scheduler | None = None
-        self.program_result: Callable[[Sequence[str]], ProgramResult | None] | None = None
-        self.programs_run: list[tuple[str, ...]] = []
         self._files = MemoryFiles(now, uid, gid, self._between)
         self._mounts = MemoryMounts(self._files.new_directory, noswap=noswap)
         self._root = self._files.root = self._mounts.root
@@ -177,12 +174,6 @@ class MemoryHost:
         self._files.change_mode(path, mode)
         self._after("change_mode", path)
 
-    def set_ownership(self, path: str, ownership: Ownership) -> OwnershipReport:
-        self._before("set_ownership", path)
-        report = self._files.set_ownership(path, ownership)
-        self._after("set_ownership", path)
-        return report
-
     # -- mounting ------------------------------------------------------------------------------------------------
     def mount_tmpfs(self, path: str, *, size: int | None = None, mode: int | None = None) -> None:
         self._before("mount_tmpfs", path)
@@ -208,7 +199,7 @@ class MemoryHost:
         self._mounts.bind(source, target, read_only or "ro" in chosen, recursive, chosen)
         self._after("bind", target)
 
-    def unmount(self, path: str, *, lazy: bool = False) -> None:
+    def unmount(self, path: str, *, lazy: bool = False, force: bool = False) -> None:
         self._before("unmount", path)
         self._mounts.unmount(path, lazy)
         self._after("unmount", path)
@@ -293,7 +284,7 @@ class MemoryHost:
         self._after("remove_tree", path)
 
     # -- running -------------------------------------------------------------------------------------------------
-    async def run(self, call: Callable[[], T], *, risk: Risk, what: str) -> T:
+    async def run(self, call: Callable[[], T], *, risk: Risk, what: str, at: str = "") -> T:
         if self.scheduler is not None:
             return await self.scheduler(call, risk, what)
         return call()
@@ -335,14 +326,9 @@ class MemoryHost:
 
     def reboot(self) -> None:
         """Lose all mounts, loop devices and what was in memory; files on the disk stay, and what other disks hold."""
+        self.boots += 1
         self._devices.forget_all()
         self._mounts.forget_all()
-
-    def run_program(self, arguments: Sequence[str], *, deadline: float, directory: str = "/") -> ProgramResult:
-        self._before("run_program", arguments[0])
-        result = self._program(arguments)
-        self._after("run_program", arguments[0])
-        return result
 
     def snapshot(self, path: str = "/") -> Snapshot:
         """Return all that is visible below a path, in a form that compares and prints well."""
@@ -361,21 +347,3 @@ class MemoryHost:
         )
         devices = tuple(self._devices.descriptions(prefix))
         return Snapshot(entries=dict(sorted(entries.items())), mounts=tuple(lines), devices=devices)
-
-    # -- inside --------------------------------------------------------------------------------------------------
-    def _program(self, arguments: Sequence[str]) -> ProgramResult:
-        self.programs_run.append(tuple(arguments))
-        result = None if self.program_result is None else self.program_result(arguments)
-        return ProgramResult(status=0) if result is None else result
-
-    def _before(self, method: str, path: str) -> None:
-        if self.before_call is not None:
-            self.before_call(method, path)
-
-    def _after(self, method: str, path: str) -> None:
-        if self.after_call is not None:
-            self.after_call(method, path)
-
-    def _between(self, method: str, path: str) -> None:
-        if self.between_steps is not None:
-            self.between_steps(method, path)

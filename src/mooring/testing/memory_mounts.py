@@ -6,6 +6,7 @@ import errno
 from collections.abc import Callable
 
 from mooring.host.interface import FileKind, MountFacts
+from mooring.host.ownership_calls import GroupSwap
 from mooring.testing.memory_tree import (
     PAGE,
     FileSystem,
@@ -55,15 +56,19 @@ class MemoryMounts:
         parent, point = resolve(self.root, path)
         if point.kind is not FileKind.DIRECTORY:
             raise failure(errno.ENOTDIR, path)
-        self._last_device += 1
         root = self._new_directory(0o1777 if mode is None else mode)
         parts = [] if not size else [_size_option(size)]
         if root.mode != 0o1777:
             parts.append(f"mode={root.mode:03o}")
         if self._noswap:
             parts.append("noswap")
-        tmpfs = FileSystem("tmpfs", "tmpfs", self._last_device, root, _rounded(size) if size else None, ",".join(parts))
+        tmpfs = FileSystem("tmpfs", "tmpfs", self.new_device(), root, _rounded(size) if size else None, ",".join(parts))
         self._attach(parent, point, tmpfs, root, read_only=False)
+
+    def new_device(self) -> int:
+        """The number of a file system that has no device."""
+        self._last_device += 1
+        return self._last_device
 
     def resize_tmpfs(self, path: str, size: int) -> None:
         mount = self._required(path)
@@ -88,6 +93,13 @@ class MemoryMounts:
     def bind(self, source: str, target: str, read_only: bool, recursive: bool, flags: tuple[str, ...]) -> None:
         self.bind_place(resolve(self.root, source), target, read_only, recursive, flags)
 
+    def bind_swapped(self, source: str, target: str, swap: GroupSwap, read_only: bool, flags: tuple[str, ...]) -> None:
+        place = resolve(self.root, source)
+        if place[0].swap:
+            raise failure(errno.EPERM, source)
+        self.bind_place(place, target, read_only, recursive=False, flags=flags)
+        self._required(target).swap = {swap.on_disk: swap.shown, swap.shown: swap.on_disk}
+
     def bind_place(
         self, place: Place, target: str, read_only: bool, recursive: bool, flags: tuple[str, ...] = ()
     ) -> None:
@@ -98,6 +110,7 @@ class MemoryMounts:
         below = [mount for mount in self._mounts.values() if recursive and mount.parent is seen]
         top = self._attach(parent, point, seen.file_system, root, read_only=read_only or seen.read_only)
         top.flags = (*seen.flags, *flags)
+        top.swap = seen.swap
         for mount in below:
             if mount is not top and _is_below(mount.point, root):
                 self._clone(mount, top, read_only, flags)
@@ -143,6 +156,7 @@ class MemoryMounts:
             where, point = topmost(onto, mount.point)
             copy = self._attach(where, point, mount.file_system, mount.root, read_only=read_only or mount.read_only)
             copy.flags = (*mount.flags, *flags)
+            copy.swap = mount.swap
             pending.extend((child, copy) for child in reversed(children))
 
 

@@ -72,6 +72,7 @@ class MemoryNode:
             plugins=VolumePluginManager(made),
             claims=self.objects,
             node=lambda: self.facts,
+            objects=self.objects,
             states=self._states,
             strict=True,
         )

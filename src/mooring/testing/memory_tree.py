@@ -75,7 +75,7 @@ class FileSystem:
 class Mount:
     """A file system, or a part of it, seen at a place of another mount."""
 
-    __slots__ = ("children", "file_system", "flags", "holds", "id", "parent", "point", "read_only", "root")
+    __slots__ = ("children", "file_system", "flags", "holds", "id", "parent", "point", "read_only", "root", "swap")
 
     def __init__(
         self, number: int, parent: Mount | None, point: Node, file_system: FileSystem, root: Node, read_only: bool
@@ -87,6 +87,7 @@ class Mount:
         self.root = root
         self.read_only = read_only
         self.flags: tuple[str, ...] = ()  # other than ro, in any order
+        self.swap: dict[int, int] = {}  # groups that are shown as others
         self.children = 0
         self.holds = 0
 
@@ -248,7 +249,7 @@ def facts_of(mount: Mount, node: Node) -> FileFacts:
         kind=node.kind,
         mode=node.mode,
         uid=node.uid,
-        gid=node.gid,
+        gid=mount.swap.get(node.gid, node.gid),
         size=size,
         device=mount.file_system.device,
         inode=node.inode,

@@ -9,6 +9,7 @@ from mooring.kube.objects.pod import Pod
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import Operation
 from mooring.world.outcomes import Outcome
+from mooring.world.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,5 +67,24 @@ class Noticed:
     warning: bool = True
 
 
-Change = Started | Finished | Reconstructed | ProblemArose | Noticed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceCleaned:
+    """The removal of what could not be made sense of was tried."""
+
+    path: str
+    why: str = ""  # it was left; empty when it is gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """A walk over a volume's files for a pod's group has ended; not `complete` when it failed or was stopped."""
+
+    pod: Pod
+    volume: str  # its inner name
+    plugin: PluginName
+    progress: Progress
+    complete: bool
+
+
+Change = Started | Finished | Reconstructed | ProblemArose | Noticed | ForceCleaned | Owned
 Listener = Callable[[Change], None]

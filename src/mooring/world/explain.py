@@ -11,6 +11,7 @@ from mooring.world.desired import DesiredVolume, Problem
 from mooring.world.names import PodUid, VolumeName
 from mooring.world.planner import Gates, Plan, Wait, plan
 from mooring.world.presence import Presence
+from mooring.world.progress import Progress
 
 
 class VolumeState(enum.Enum):
@@ -40,6 +41,14 @@ RunningKinds = Mapping[str | None, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HoldUp:
+    """What a running operation has been waiting for."""
+
+    cause: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeReport:
     """One volume of one pod: its state, and if it is not mounted, why and what to do."""
 
@@ -49,6 +58,7 @@ class VolumeReport:
     cause: str | None = None
     next_step: str | None = None
     attempts: int = 0
+    progress: Progress | None = None  # of a walk over its files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +79,13 @@ def report_volume(
     running: RunningKinds,
     *,
     namesakes: frozenset[PodUid] = frozenset(),
+    held_up: HoldUp | None = None,
+    progress: Progress | None = None,
 ) -> VolumeReport:
-    """What is to be said of one volume of one pod; `namesakes` are pods that still hold another one of its name."""
+    """What is to be said of one volume of one pod; `namesakes` are pods that still hold another one of its name.
+
+    `held_up` tells what the operation under way waits for, if that is known, and `progress` how far it is.
+    """
     subject = desired or actual
     assert subject is not None
     name = subject.name
@@ -81,7 +96,14 @@ def report_volume(
     if wanted and mount is not None and mount.presence is Presence.PRESENT:
         return VolumeReport(volume=outer, name=name, state=VolumeState.MOUNTED, attempts=attempts)
     under_way = running.get(pod) or running.get(None)
+    if under_way is not None and progress is not None:
+        state, cause = _RUNNING_STATES[under_way], str(progress)
+        return VolumeReport(
+            volume=outer, name=name, state=state, cause=cause, attempts=max(1, attempts), progress=progress
+        )
     cause, next_step = _cause(pod, plan(desired, actual, gates, namesakes=namesakes), failure, wanted=wanted)
+    if under_way is not None and held_up is not None:
+        cause, next_step = held_up.cause, held_up.next_step
     state = _state(under_way, failure, mount is not None and mount.presence is Presence.UNCERTAIN, wanted=wanted)
     return VolumeReport(
         volume=outer, name=name, state=state, cause=cause, next_step=next_step or None, attempts=attempts

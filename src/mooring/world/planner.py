@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredMount, DesiredVolume
@@ -29,6 +29,7 @@ class Reason(enum.Enum):
 
     SOURCES_NOT_HEARD = "not every source of pods has been heard since the start"
     WISH_UNKNOWN = "the pod is still known, and what it wants could not be worked out"
+    CONTAINERS_LEFT = "containers of the pod have not ended"
     ATTACHMENT_UNKNOWN = "it was found on disk, and whether it is attached is not known yet"
     NOT_REPORTED_IN_USE = "the node's status does not list it as in use yet"
     USED_BY_ANOTHER_POD = "its access mode is ReadWriteOncePod, and another pod uses it"
@@ -53,6 +54,7 @@ class Gates:
     attachments_known: bool = True  # always, where no API server tells about attachments
     attaches_itself: bool = True  # else whoever attaches must first see the volume reported in use
     pods_in_doubt: frozenset[PodUid] = frozenset()  # known and not terminated, wishes not all worked out
+    pods_with_containers: Mapping[PodUid, str] = field(default_factory=dict)  # and what is known of these
     pods_being_removed: frozenset[PodUid] = frozenset()
 
 
@@ -95,7 +97,10 @@ def _surplus(desired: DesiredVolume | None, actual: ActualVolume | None, gates: 
     wanted = desired.mounts if desired is not None else {}
     for pod in sorted(actual.mounts.keys() - wanted.keys()):
         held = _held(actual, gates, pod)
-        yield Wait(pod, held) if held is not None else Unmount(actual.name, pod)
+        if held is None and pod in gates.pods_with_containers:
+            yield Wait(pod, Reason.CONTAINERS_LEFT, gates.pods_with_containers[pod])
+        else:
+            yield Wait(pod, held) if held is not None else Unmount(actual.name, pod)
 
 
 def _held(actual: ActualVolume, gates: Gates, pod: PodUid | None) -> Reason | None:

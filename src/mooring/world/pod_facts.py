@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mooring.errors import Refused
 from mooring.kube.objects.pod import Container, Pod, Quantities
 from mooring.kube.objects.volumes import Volume
 from mooring.kube.quantity import parse_quantity
+
+ON_ROOT_MISMATCH = "OnRootMismatch"
+FS_GROUP_ANNOTATION = "mooring.dev/fsgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,37 @@ def fs_user(pod: Pod) -> int | None:
 def fs_group(pod: Pod) -> int | None:
     context = pod.spec.security_context
     return context.fs_group if context is not None else None
+
+
+class FsGroupMode(enum.Enum):
+    """How a pod's volumes that outlive it get its fsGroup, as its annotation says."""
+
+    TRUST_ROOT = "trust-root"  # a root that is right speaks for all below it, whatever the change policy
+    IDMAPPED = "idmapped"  # no file is changed: the mount shows the group of the root as the pod's
+
+
+def fs_group_mode(pod: Pod) -> FsGroupMode | None:
+    """What a pod asks for, or None; `Refused` when it asks for something that does not exist."""
+    asked = pod.metadata.annotations.get(FS_GROUP_ANNOTATION)
+    if asked is None:
+        return None
+    try:
+        return FsGroupMode(asked)
+    except ValueError:
+        known = " or ".join(repr(mode.value) for mode in FsGroupMode)
+        raise Refused(
+            f"cannot make sense of the annotation {FS_GROUP_ANNOTATION!r} of pod {pod.key!r}",
+            why=f"its value {asked!r} is not known",
+            next_step=f"Write {known}, or take it away",
+        ) from None
+
+
+def fs_group_policy(pod: Pod) -> str | None:
+    """The change policy that holds: a pod that trusts the root has it looked at first, whatever it says else."""
+    if fs_group_mode(pod) is FsGroupMode.TRUST_ROOT:
+        return ON_ROOT_MISMATCH
+    context = pod.spec.security_context
+    return context.fs_group_change_policy if context is not None else None
 
 
 def memory_limit(pod: Pod) -> int | None:
@@ -87,9 +123,14 @@ def size_limit(pod: Pod, volume: Volume) -> int:
     on_disk = empty_dir is not None and empty_dir.medium == ""
     if not on_disk and volume.config_map is None and volume.git_repo is None:
         return 0
-    limit = _pod_total(pod, "ephemeral-storage")
+    limit = ephemeral_storage_limit(pod)
     own = _positive(empty_dir.size_limit) if empty_dir is not None else 0
     return own if own and (limit == 0 or own < limit) else limit
+
+
+def ephemeral_storage_limit(pod: Pod) -> int:
+    """How many bytes all that a pod stores on the node's own disk may take together; 0 is no limit."""
+    return _pod_total(pod, "ephemeral-storage")
 
 
 def _amount(quantities: Quantities, resource: str) -> int:

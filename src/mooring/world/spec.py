@@ -18,6 +18,7 @@ class VolumeSpec:
     volume: Volume | None = None
     persistent_volume: PersistentVolume | None = None
     read_only: bool = False
+    namespace: str = ""  # of the pod that wants it; nothing for what was found on disk
 
     @property
     def name(self) -> str:
@@ -40,6 +41,12 @@ class VolumeSpec:
         """The CSI driver that serves it, or nothing."""
         holder = self.persistent_volume.spec if self.persistent_volume is not None else self.volume
         return holder.csi.driver if holder is not None and holder.csi is not None else ""
+
+    @property
+    def flex_driver(self) -> str:
+        """The FlexVolume driver that serves it, or nothing."""
+        holder = self.persistent_volume.spec if self.persistent_volume is not None else self.volume
+        return holder.flex_volume.driver if holder is not None and holder.flex_volume is not None else ""
 
     @property
     def is_block(self) -> bool:

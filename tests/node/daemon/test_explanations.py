@@ -24,9 +24,9 @@ CAUSES = {
     ),
     "wrong-kind": ("hostPath: {path: /etc, type: File}", "/etc is not a file (it is a directory)"),
     "elsewhere": ("configMap: {name: far}", "configmap \"far\" not found in namespace 'default', only in 'shop'"),
-    "unserved": ("nfs: {server: s, path: /p}", "no volume plugin matched: mooring has none for the source nfs"),
+    "unserved": ("csi: {driver: d.example.com}", "no volume plugin matched: mooring has none for the CSI driver"),
     "medium": ("emptyDir: {medium: Disk}", "unknown storage medium 'Disk'"),
-    "huge": ("emptyDir: {medium: HugePages}", "mooring does not serve the storage medium 'HugePages'"),
+    "huge": ("emptyDir: {medium: HugePages}", "its medium is 'HugePages', and no container requests huge pages"),
     "claim": ("persistentVolumeClaim: {claimName: absent}", 'persistentvolumeclaims "absent" not found'),
     "certificate": (
         "projected: {sources: [{podCertificate: {signerName: a.b/c, keyType: ED25519, credentialBundlePath: p}}]}",

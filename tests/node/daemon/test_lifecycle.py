@@ -104,13 +104,13 @@ def test_deleting_what_a_file_still_names_says_so(daemon: Daemon) -> None:
 
 
 def test_events_are_followed_until_the_daemon_ends(daemon: Daemon) -> None:
-    daemon.write("a.yaml", pod("odd", "v: nfs: {server: s, path: /p}"))
+    daemon.write("a.yaml", pod("odd", "v: csi: {driver: d.example.com}"))
     daemon.up()
     command = [sys.executable, "-m", "mooring", "--root", daemon.root, "events", "-f"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
         assert follower.stdout is not None
         assert "Warning FailedMount pod/odd Unable to attach or mount volumes" in follower.stdout.readline()
-        daemon.write("b.yaml", pod("odder", "v: nfs: {server: s, path: /p}"))
+        daemon.write("b.yaml", pod("odder", "v: csi: {driver: d.example.com}"))
         assert "pod/odder" in follower.stdout.readline()
         daemon.done("down")
         assert (follower.stdout.read(), follower.wait(10)) == ("", 0)

@@ -13,7 +13,7 @@ from mooring.daemon.options import root_option, settings_of, timeout_option
 @timeout_option()
 @click.pass_context
 def down(context: click.Context, root: str | None, timeout: float) -> int:
-    """Unmount everything that mooring manages, in order, and stop the daemon. Works without a running one, too."""
+    """End the containers of `mooring run`, unmount everything in order, and stop the daemon, if one runs."""
     settings = settings_of(context, root)
     try:
         answer = Client(settings.root).post("/v1/down", {"timeout": str(timeout)}, patience=timeout + 30.0)
@@ -24,6 +24,8 @@ def down(context: click.Context, root: str | None, timeout: float) -> int:
     if answer["done"]:
         return 0
     click.echo(f"mooring: not everything could be unmounted within {timeout:g} s:", err=True)
+    for pod, words in answer["containers"].items():
+        click.echo(f"  {pod}: containers have not ended ({words})", err=True)
     for row in answer["left"]:
         click.echo(f"  {row['pod']} {row['volume']}: {row['reason'] or row['state']} ({row['path']})", err=True)
     return 1

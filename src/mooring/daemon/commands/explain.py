@@ -92,9 +92,14 @@ def wait(context: click.Context, pod: str, wanted: str, root: str | None, timeou
     answer = client.post("/v1/wait", asked, patience=timeout + 30.0)
     if answer["done"]:
         return 0
+    report_unfinished_wait(pod, wanted, timeout, answer)
+    return 1
+
+
+def report_unfinished_wait(pod: str, wanted: str, timeout: float, answer: dict[str, Any]) -> None:
+    """Say why a wait ended without what was wanted."""
     click.echo(f"mooring: {pod} is not {wanted} after {timeout:g} s: {answer['cause']}", err=True)
     rows = [row for row in answer["volumes"] if row["state"] != wanted]
     if len(rows) > 1 or wanted == "unmounted":
         for row in rows:
             click.echo(f"  {row['volume']}: {row.get('cause') or row['state']}", err=True)
-    return 1

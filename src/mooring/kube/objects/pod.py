@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mooring.kube.objects.meta import KubernetesObject, LocalObjectReference, Unmodelled, Value
-from mooring.kube.objects.volumes import Volume
+from mooring.kube.objects.volumes import ObjectFieldSelector, ResourceFieldSelector, Volume
 
 Quantities = Mapping[str, str | int | float]
 
@@ -49,10 +49,42 @@ class ContainerSecurityContext(Value, frozen=True, kw_only=True):
     read_only_root_filesystem: bool | None = None
 
 
+class KeySelector(Value, frozen=True, kw_only=True):
+    """One key of a ConfigMap or Secret."""
+
+    name: str = ""
+    key: str = ""
+    optional: bool = False
+
+
+class EnvironmentSource(Value, frozen=True, kw_only=True):
+    """Where the value of a variable comes from."""
+
+    field_ref: ObjectFieldSelector | None = None
+    resource_field_ref: ResourceFieldSelector | None = None
+    config_map_key_ref: KeySelector | None = None
+    secret_key_ref: KeySelector | None = None
+
+
 class EnvironmentVariable(Value, frozen=True, kw_only=True):
     name: str
     value: str = ""
-    value_from: Unmodelled | None = None
+    value_from: EnvironmentSource | None = None
+
+
+class ObjectSelector(Value, frozen=True, kw_only=True):
+    """A whole ConfigMap or Secret."""
+
+    name: str = ""
+    optional: bool = False
+
+
+class EnvironmentFrom(Value, frozen=True, kw_only=True):
+    """All keys of an object as variables."""
+
+    prefix: str = ""
+    config_map_ref: ObjectSelector | None = None
+    secret_ref: ObjectSelector | None = None
 
 
 class Container(Value, frozen=True, kw_only=True):
@@ -60,11 +92,12 @@ class Container(Value, frozen=True, kw_only=True):
 
     name: str
     image: str = ""
+    image_pull_policy: str | None = None
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     working_dir: str = ""
     env: tuple[EnvironmentVariable, ...] = ()
-    env_from: tuple[Unmodelled, ...] = ()
+    env_from: tuple[EnvironmentFrom, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     volume_mounts: tuple[VolumeMount, ...] = ()
     volume_devices: tuple[VolumeDevice, ...] = ()
@@ -94,6 +127,7 @@ class PodSpec(Value, frozen=True, kw_only=True):
     host_users: bool | None = None
     host_network: bool = False
     restart_policy: str = ""
+    termination_grace_period_seconds: int | None = None
     resources: ResourceRequirements | None = None
     image_pull_secrets: tuple[LocalObjectReference, ...] = ()
 

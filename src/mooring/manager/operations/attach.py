@@ -13,6 +13,7 @@ async def attach(context: OperationContext, operation: Attach) -> Outcome:
     _, spec, offer = context.wish(operation.volume)
     if offer.attacher is None:
         raise Refused(f"cannot attach {operation.volume!r}", why="its plugin does not attach volumes")
+    await context.note(operation, offer, spec, path="")
     device_path = await offer.attacher.attach(spec)
     return Outcome(result=Result.DONE, device_path=device_path, spec=spec)
 

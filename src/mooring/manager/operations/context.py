@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from mooring.errors import NotYet
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
+from mooring.manager.intents import Intent, Intents
+from mooring.manager.ownership_walks import OwnershipWalks
 from mooring.manager.pod_locks import PodLocks
 from mooring.plugins.interface import NodeFacts, Offer
 from mooring.plugins.manager import VolumePluginManager
 from mooring.world.actual import ActualStateOfWorld, ActualVolume
 from mooring.world.desired import DesiredStateOfWorld, DesiredVolume
 from mooring.world.names import VolumeName
+from mooring.world.operations import VolumeOperation, kind_of, pod_of
 from mooring.world.spec import VolumeSpec
 
 
@@ -27,7 +30,35 @@ class OperationContext:
     host: Host
     paths: Paths
     node: Callable[[], NodeFacts]
+    intents: Intents
+    walks: OwnershipWalks
     sub_path_locks: PodLocks = field(default_factory=PodLocks)
+
+    async def note(
+        self, operation: VolumeOperation, offer: Offer, spec: VolumeSpec, path: str, owner: str = ""
+    ) -> None:
+        """Write down what is about to be done, if nothing else would tell of it after a crash."""
+        if not offer.leaves_traces_elsewhere:
+            return
+        held = self.actual.volumes.get(operation.volume)
+        volume = self.desired.volumes[operation.volume]
+        intent = Intent(
+            volume=operation.volume,
+            plugin=volume.plugin,
+            spec=spec,
+            pod=pod_of(operation),
+            operation=kind_of(operation),
+            path=path,
+            device_path=held.device_path if held is not None else "",
+            owner=owner,
+        )
+        try:
+            await self.intents.note(intent)
+        except OSError as error:  # nothing was begun, so what is known stays as it is
+            what = f"cannot write down that volume {spec.name!r} is about to be worked on"
+            where = f" at {error.filename}" if error.filename else ""
+            next_step = "Make room or the disk writable; it is tried again by itself"
+            raise NotYet(what, why=f"{error.strerror or error}{where}", next_step=next_step) from error
 
     def wish(self, name: VolumeName) -> tuple[DesiredVolume, VolumeSpec, Offer]:
         """A wanted volume, the spec of its first pod, and what its plugin offers."""

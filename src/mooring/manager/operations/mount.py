@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mooring.errors import Doubtful, NotYet, Refused
 from mooring.host.interface import Risk
 from mooring.manager import sub_paths
@@ -14,7 +16,7 @@ from mooring.world.desired import DesiredMount, DesiredVolume
 from mooring.world.names import PodUid
 from mooring.world.operations import Mount, Unmount
 from mooring.world.outcomes import Outcome
-from mooring.world.pod_facts import fs_group, fs_user
+from mooring.world.pod_facts import FsGroupMode, fs_group, fs_group_mode, fs_group_policy, fs_user
 from mooring.world.presence import Presence, Result
 from mooring.world.spec import VolumeSpec
 
@@ -26,6 +28,8 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
     before = context.actual.mount(operation.pod, operation.volume)
     try:
         check_spec(wish.spec, offer, context.node())
+        if fs_group(wish.pod) is not None and not operation.refresh:
+            fs_group_mode(wish.pod)
         if context.actual.directories.get(operation.pod) is not Presence.PRESENT:
             await make_pod_directories(context, operation.pod)
             _, wish = _wanted(context, operation)  # an older pod beside newer objects would show what never was
@@ -34,7 +38,11 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
             raise
         # The plugin was not asked, so this says nothing of what an earlier try may have left.
         raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
-    again = await offer.mounter.set_up(_request(context, operation, wish, before))
+    if not operation.refresh and offer.leaves_traces_elsewhere:
+        await context.note(operation, offer, wish.spec, offer.mounter.path(operation.pod, wish.spec), wish.pod.key)
+        _, wish = _wanted(context, operation)
+    request = _request(context, operation, wish, before)
+    again = await _set_up(context, operation, volume, wish, offer, request)
     return Outcome(
         result=Result.DONE,
         path=offer.mounter.path(operation.pod, wish.spec),
@@ -42,6 +50,22 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
         spec=wish.spec,
         look_again_after=again,
     )
+
+
+async def _set_up(
+    context: OperationContext,
+    operation: Mount,
+    volume: DesiredVolume,
+    wish: DesiredMount,
+    offer: Offer,
+    request: Setup,
+) -> float | None:
+    """Let the plugin set the volume up, and follow the walk over its files where that may take long."""
+    if request.fs_group is None or not volume.is_shared:
+        return await offer.mounter.set_up(request)
+    shown = offer.mounter.path(operation.pod, wish.spec).removeprefix(f"{context.paths.pods_dir}/")
+    with context.walks.following(operation, wish, volume.plugin, shown) as walk:
+        return await offer.mounter.set_up(replace(request, walk=walk))
 
 
 def _wanted(context: OperationContext, operation: Mount) -> tuple[DesiredVolume, DesiredMount]:
@@ -55,14 +79,16 @@ def _wanted(context: OperationContext, operation: Mount) -> tuple[DesiredVolume,
 
 def _request(context: OperationContext, operation: Mount, wish: DesiredMount, before: ActualMount | None) -> Setup:
     held = context.actual.volumes.get(operation.volume)
-    security = wish.pod.spec.security_context
+    group = fs_group(wish.pod)
+    asks = group is not None and not operation.refresh  # what is mounted keeps its ways
     return Setup(
         pod=wish.pod,
         uid=operation.pod,
         spec=wish.spec,
         fs_user=fs_user(wish.pod),
-        fs_group=fs_group(wish.pod),
-        fs_group_policy=security.fs_group_change_policy if security is not None else None,
+        fs_group=group,
+        fs_group_policy=fs_group_policy(wish.pod) if asks else None,
+        idmapped=asks and fs_group_mode(wish.pod) is FsGroupMode.IDMAPPED,
         size_limit=wish.size_limit,
         stage_path=held.stage_path if held is not None else "",
         device_path=held.device_path if held is not None else "",

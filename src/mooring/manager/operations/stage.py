@@ -16,6 +16,7 @@ async def stage(context: OperationContext, operation: Stage) -> Outcome:
         raise Refused(f"cannot stage {operation.volume!r}", why="its plugin does not stage volumes")
     check_spec(spec, offer, context.node())
     held = context.actual.volumes.get(operation.volume)
+    await context.note(operation, offer, spec, path=held.stage_path if held is not None else "")
     path = await offer.stager.stage(spec, held.device_path if held is not None else "")
     return Outcome(result=Result.DONE, path=path, spec=spec)
 

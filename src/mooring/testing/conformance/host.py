@@ -10,7 +10,8 @@ import errno
 
 import pytest
 
-from mooring.host.interface import FileKind, Host, NewFile, Ownership, Risk
+from mooring.host.interface import FileKind, Host, NewFile, Risk
+from mooring.host.ownership_calls import Ownership
 
 
 def mode_of(host: Host, path: str) -> int:

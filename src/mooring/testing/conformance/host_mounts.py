@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from mooring.host.interface import Host, MountFacts, Ownership
+from mooring.host.interface import Host, MountFacts
+from mooring.host.ownership_calls import Ownership
 from mooring.testing.conformance.host import mode_of, write
 
 

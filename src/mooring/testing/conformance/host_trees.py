@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from mooring.host.interface import Host, Ownership
+from mooring.host.interface import Host
+from mooring.host.ownership_calls import Ownership, OwnershipWalk
 from mooring.testing.conformance.host import mode_of, write
 
 
@@ -61,6 +62,26 @@ class OwnershipConformance:
     def test_ownership_of_nothing_is_an_error(self, host: Host, place: str, group: int) -> None:
         with pytest.raises(FileNotFoundError):
             host.set_ownership(f"{place}/missing", Ownership(gid=group, file_mask=0, directory_mask=0))
+
+    async def test_a_tree_of_any_size_is_owned_and_tells_how_far_it_is(
+        self, host: Host, place: str, group: int
+    ) -> None:
+        host.make_directories(f"{place}/v/sub", 0o700)
+        write(host, f"{place}/v", "sub/file", mode=0o600)
+        walk = OwnershipWalk(clock=lambda: 0.0)
+        report = await host.own_tree(f"{place}/v", Ownership(gid=group, file_mask=0o060, directory_mask=0o70), walk)
+        assert (report.visited, report.changed, report.failed) == (3, 3, 0)
+        assert (walk.visited, walk.changed, walk.failed, walk.gid) == (3, 3, 0, group)
+        assert mode_of(host, f"{place}/v/sub/file") == 0o660
+
+    async def test_a_walk_that_is_stopped_leaves_the_root_as_it_was(self, host: Host, place: str, group: int) -> None:
+        host.make_directories(f"{place}/v/sub", 0o700)
+        walk = OwnershipWalk(clock=lambda: 0.0)
+        walk.stop()
+        with pytest.raises(OSError, match=r".") as caught:
+            await host.own_tree(f"{place}/v", Ownership(gid=group, file_mask=0, directory_mask=0o70), walk)
+        assert caught.value.errno == errno.ECANCELED
+        assert mode_of(host, f"{place}/v") == 0o700
 
 
 class RemovingConformance:

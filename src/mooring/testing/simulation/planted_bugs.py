@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from mooring.engine.reconciler import Reconciler
 from mooring.host import atomic_writer
 from mooring.host.interface import FileKind, Host, NewFile
-from mooring.manager import volume_manager
 from mooring.manager.operations import mount as mounting
 from mooring.manager.operations.context import OperationContext
+from mooring.manager.reconstruction import Reconstruction
 from mooring.manager.volume_subject import VolumeSubject
 from mooring.plugins import empty_dir
 from mooring.world import outcomes, planner
@@ -75,7 +75,7 @@ def _apply_outcomes_twice() -> AbstractContextManager[None]:
 
 
 def _forget_what_is_on_disk() -> AbstractContextManager[None]:
-    return _swapped(volume_manager, "reconstruct", lambda *_: [])
+    return _swapped(Reconstruction, "run", lambda _: [])
 
 
 # -- deciding --------------------------------------------------------------------------------------------------------

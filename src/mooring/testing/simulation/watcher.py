@@ -10,7 +10,16 @@ from mooring.testing.simulation.journal import Journal
 from mooring.testing.simulation.oracle import volume_path
 from mooring.testing.simulation.wishes import EmptyDirWish
 from mooring.testing.simulation.world_model import WorldModel
-from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Reconstructed, Started
+from mooring.world.changes import (
+    Change,
+    Finished,
+    ForceCleaned,
+    Noticed,
+    Owned,
+    ProblemArose,
+    Reconstructed,
+    Started,
+)
 from mooring.world.names import VolumeName
 from mooring.world.operations import (
     MakePodDirectory,
@@ -88,8 +97,12 @@ class Watcher:
                     self.known[change.volume, change.pod] = Known(Presence.UNCERTAIN, reconstructed=True)
             case ProblemArose():
                 self.journal.note("problem", f"{change.pod.key} {change.volume}: {change.why}")
+            case ForceCleaned():
+                self.journal.note("cleaned", f"{change.path}: {change.why or 'gone'}")
             case Noticed():
                 self.journal.note("notice", f"{change.pod.key} {change.volume}: {change.message}")
+            case Owned():
+                self.journal.note("owned", f"{change.pod.key} {change.volume}: {change.progress}")
             case _:
                 assert_never(change)
 

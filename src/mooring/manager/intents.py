@@ -1,0 +1,192 @@
+"""Intent records: before anything is done to a volume that a pod's own directory would not show, it is written down.
+
+There is one record for the node's part of a volume (attached, staged) and one for each pod's. A record says that
+something is or may be there, and holds what is needed to undo it; it goes when that is proven to be gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from mooring.host.interface import Host, Risk
+from mooring.host.records import Damage, Records, record_name
+from mooring.kube.objects.storage import PersistentVolume
+from mooring.kube.objects.volumes import Volume
+from mooring.world.actual import ActualVolume
+from mooring.world.names import PluginName, PodUid, VolumeName
+from mooring.world.operations import VolumeOperation, pod_of
+from mooring.world.presence import Presence
+from mooring.world.spec import VolumeSpec
+
+Key = tuple[VolumeName, PodUid | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """That something of a volume is, or is about to be, on this node: of the node's own part, or of one pod's."""
+
+    volume: VolumeName
+    plugin: PluginName
+    spec: VolumeSpec
+    pod: PodUid | None = None
+    operation: str = ""  # the kubelet's name of what was begun
+    path: str = ""  # where it was to appear
+    device_path: str = ""
+    owner: str = ""  # `namespace/name` of the pod, for people
+    boot: str = ""  # the run of the machine in which it was written
+
+    @property
+    def key(self) -> Key:
+        return self.volume, self.pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentsFound:
+    """What the records tell after a start."""
+
+    intents: tuple[Intent, ...] = ()
+    damaged: tuple[Damage, ...] = ()
+
+
+class Intents:
+    """The intent records of one instance. Those that are asked for at the same time are written together."""
+
+    def __init__(self, host: Host, directory: str) -> None:
+        self._host = host
+        self._records = Records(host, directory)
+        self._boot = host.boot_id()
+        self._on_disk: dict[Key, Intent] = {}
+        self._waiting: dict[Key, Intent] = {}
+        self._turn = asyncio.Lock()
+
+    def read(self) -> IntentsFound:
+        """All that earlier processes wrote down and did not prove to be gone."""
+        reading = self._records.read()
+        found: list[Intent] = []
+        damaged = list(reading.damaged)
+        for record in reading.records:
+            try:
+                intent = _from_body(record.body)
+                if record.name != _name(intent.key):
+                    raise ValueError("it is about another volume than its name says")
+            except (ValueError, TypeError) as error:  # msgspec's errors are ValueErrors
+                damaged.append(Damage(path=self._records.path(record.name), why=f"it makes no sense: {error}"))
+            else:
+                found.append(intent)
+                self._on_disk[intent.key] = intent
+        return IntentsFound(intents=tuple(found), damaged=tuple(damaged))
+
+    async def note(self, intent: Intent) -> None:
+        """Return when the record is on disk. OSError when it cannot be written: then nothing may be begun."""
+        intent = replace(intent, boot=self._boot)
+        if self._on_disk.get(intent.key) == intent:
+            return
+        self._waiting[intent.key] = intent
+        async with self._turn:
+            if intent.key in self._waiting:  # else whoever had the turn before wrote it along
+                await self._write_waiting(intent.key)
+
+    async def _write_waiting(self, mine: Key) -> None:
+        batch, self._waiting = self._waiting, {}
+        bodies = {_name(key): _to_body(intent) for key, intent in batch.items()}
+        try:
+            await self._host.run(lambda: self._records.write(bodies), risk=Risk.BULKY, what="write intent records")
+        except BaseException:
+            del batch[mine]
+            self._waiting = batch | self._waiting  # the others try for themselves
+            raise
+        self._on_disk |= batch
+
+    def settle(self, operation: VolumeOperation, held: ActualVolume | None) -> None:
+        """After an operation: forget the record of its part if that is proven to be gone."""
+        part = pod_of(operation)
+        key = operation.volume, part
+        if key in self._on_disk and not _is_held(held, part):
+            self.forget(key)
+
+    def forget(self, key: Key) -> None:
+        self._on_disk.pop(key, None)
+        self._records.remove([_name(key)])
+
+    def __len__(self) -> int:
+        return len(self._on_disk)
+
+
+def _is_held(held: ActualVolume | None, part: PodUid | None) -> bool:
+    if held is None:
+        return False
+    if part is not None:
+        return part in held.mounts
+    return Presence.ABSENT is not held.attachment or Presence.ABSENT is not held.stage
+
+
+def _name(key: Key) -> str:
+    volume, pod = key
+    return record_name(f"{volume} {pod or ''}")
+
+
+def _to_body(intent: Intent) -> dict[str, object]:
+    spec = intent.spec
+    return {
+        "volume": intent.volume,
+        "plugin": intent.plugin,
+        "pod": intent.pod,
+        "operation": intent.operation,
+        "path": intent.path,
+        "device_path": intent.device_path,
+        "owner": intent.owner,
+        "boot": intent.boot,
+        "spec": {
+            "volume": msgspec.to_builtins(spec.volume),
+            "persistent_volume": msgspec.to_builtins(spec.persistent_volume),
+            "read_only": spec.read_only,
+            "namespace": spec.namespace,
+        },
+    }
+
+
+def _from_body(body: Mapping[str, object]) -> Intent:
+    """ValueError for what no version of mooring wrote."""
+    written = msgspec.convert(body, _Body)
+    spec = written.spec
+    if (spec.volume is None) is (spec.persistent_volume is None):
+        raise ValueError("it names no volume, or two")
+    return Intent(
+        volume=VolumeName(written.volume),
+        plugin=PluginName(written.plugin),
+        pod=PodUid(written.pod) if written.pod is not None else None,
+        operation=written.operation,
+        path=written.path,
+        device_path=written.device_path,
+        owner=written.owner,
+        boot=written.boot,
+        spec=VolumeSpec(
+            volume=spec.volume,
+            persistent_volume=spec.persistent_volume,
+            read_only=spec.read_only,
+            namespace=spec.namespace,
+        ),
+    )
+
+
+class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    volume: Volume | None
+    persistent_volume: PersistentVolume | None
+    read_only: bool
+    namespace: str
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    volume: str
+    plugin: str
+    pod: str | None
+    operation: str
+    path: str
+    device_path: str
+    owner: str
+    boot: str
+    spec: _Spec
