@@ -10,7 +10,9 @@ import tempfile
 from collections.abc import Iterator
 
 from mooring.errors import Refused
+from mooring.host.features import probe
 from mooring.host.namespaces import enter_private_mounts
+from mooring.host.removal import remove_tree
 
 IMAGE_BYTES = 2 * 2**30
 
@@ -44,4 +46,4 @@ def fresh_file_system(*, inodes: int | None = None) -> Iterator[str]:
         finally:
             subprocess.run(["umount", "--recursive", place], check=True)
     finally:
-        shutil.rmtree(work)
+        remove_tree(work, probe())

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from mooring.errors import Refused
 from mooring.host import loop_devices
+from mooring.host.features import probe
 from mooring.host.namespaces import enter_private_mounts
+from mooring.host.removal import remove_tree
 
 _ROOT_BYTES = 96 * 2**20
 _DISK_BYTES = 24 * 2**20
@@ -102,7 +104,7 @@ def _clear(arena: Arena) -> None:
     for place in ("small", "reference"):
         subprocess.run(["umount", "--recursive", "--lazy", str(arena.work / place)], check=False, capture_output=True)
     _detach_loops(arena)
-    shutil.rmtree(arena.work, ignore_errors=True)
+    remove_tree(str(arena.work), probe())
 
 
 def _detach_loops(arena: Arena) -> None:

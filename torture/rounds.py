@@ -129,16 +129,17 @@ class Torture:
         self.tortured.start()
         self.wishes.change()
         time.sleep(self.chance.uniform(0.2, 0.8))
-        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir(exist_ok=True)
+        for path in copy.iterdir():
+            path.unlink()
         if store.is_dir():
-            copy.mkdir()
             for path in sorted(store.iterdir()):
                 with contextlib.suppress(FileNotFoundError):
                     shutil.copy2(path, copy / path.name)
         self.wishes.change()
         time.sleep(self.chance.uniform(0.0, 0.3))
         self._pull()
-        if copy.is_dir():
+        if any(copy.iterdir()):
             for path in store.iterdir():
                 path.unlink()
             for path in copy.iterdir():

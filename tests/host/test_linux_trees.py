@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import mooring
 from mooring.host import descent, features
 from mooring.host.features import Tier
 from mooring.host.interface import Host, NewFile
@@ -165,3 +166,9 @@ def test_files_are_not_written_behind_a_link(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError):
         LinuxHost().write_files(f"{tmp_path}/v", [NewFile(path="link/file", data=b"", mode=0o644)])
     assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_nothing_in_the_package_removes_trees_in_another_way() -> None:
+    package = Path(mooring.__file__).parent
+    others = [path for path in package.rglob("*.py") if "rmtree" in path.read_text()]
+    assert others == []

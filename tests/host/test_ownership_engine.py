@@ -91,7 +91,7 @@ class Killing(Patient):
 
 @pytest.mark.parametrize("kernel", TIERS, ids=IDS)
 def test_a_shared_tree_gets_what_a_walk_alone_would_give_it(kernel: KernelFeatures, tmp_path: Path) -> None:
-    entries = make_tree(tmp_path / "v", directories=60, files=100)
+    entries = make_tree(tmp_path / "v", directories=30, files=80)
     report = share(tmp_path / "v", kernel=kernel)
     assert (report.visited, report.changed, report.failed) == (entries, entries, 0)
     assert modes(tmp_path / "v") == {0o660, 0o2770}
@@ -105,7 +105,7 @@ def test_a_second_walk_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_one_directory_with_very_many_files_is_shared_by_names(tmp_path: Path) -> None:
-    entries = make_tree(tmp_path / "v", directories=1, files=20_000)
+    entries = make_tree(tmp_path / "v", directories=1, files=6_000)
     report = share(tmp_path / "v")
     assert (report.visited, report.changed) == (entries, entries)
     assert modes(tmp_path / "v") == {0o660, 0o2770}
@@ -129,7 +129,7 @@ def test_a_tree_of_three_thousand_levels_is_walked_to_its_ground(tmp_path: Path)
 
 
 def test_a_stopped_walk_ends_soon_and_leaves_the_root_as_it_was(tmp_path: Path) -> None:
-    make_tree(tmp_path / "v", directories=60, files=100)
+    make_tree(tmp_path / "v", directories=30, files=80)
     with pytest.raises(OSError, match="stopped") as caught:
         share(tmp_path / "v", walk=Stopping())
     assert caught.value.errno == errno.ECANCELED
@@ -138,7 +138,7 @@ def test_a_stopped_walk_ends_soon_and_leaves_the_root_as_it_was(tmp_path: Path) 
 
 
 def test_a_killed_process_ends_the_walk_and_the_next_one_does_the_rest(tmp_path: Path) -> None:
-    entries = make_tree(tmp_path / "v", directories=60, files=100)
+    entries = make_tree(tmp_path / "v", directories=30, files=80)
     walk = Killing()
     with pytest.raises(OSError, match=r"ended before its time \(killed by SIGKILL\)"):
         share(tmp_path / "v", walk=walk)
@@ -170,7 +170,7 @@ ownership.own_tree(sys.argv[1], wanted, features.probe(), Telling(clock=time.mon
 
 
 def test_killing_the_one_who_walks_ends_its_processes(tmp_path: Path) -> None:
-    make_tree(tmp_path / "v", directories=60, files=100)
+    make_tree(tmp_path / "v", directories=30, files=80)
     command = [sys.executable, "-c", _WALKING, str(tmp_path / "v"), str(os.getegid())]
     path = os.pathsep.join(sys.path)
     with subprocess.Popen(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mooring.controllers.claims_controller import ClaimsController
+from mooring.controllers.ephemeral import EphemeralClaims
 from mooring.controllers.flex_driver_watcher import FlexDriverWatcher
 from mooring.controllers.limit_watcher import LimitWatcher
 from mooring.controllers.token_manager import TokenManager
@@ -57,6 +58,7 @@ class Instance:
     manifests: ManifestDirectory
     pods: InformedPods
     claims: ClaimsController
+    ephemeral_claims: EphemeralClaims
     signer: TokenSigner
     manager: VolumeManager
     states: KnownPods
@@ -82,6 +84,7 @@ class Instance:
             await self.manifests.heard.wait()
             self.factory.start(tasks)
             tasks.create_task(self.claims.run(), name="claims")
+            tasks.create_task(self.ephemeral_claims.run(), name="ephemeral claims")
             await self.pods.run()
             self.manager.sources_heard()
             self.runs.look_at_all()
@@ -112,6 +115,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     metrics.registry.register(ClaimUsage(usage, manager.actual))
     metrics.registry.register(OwnershipMetrics(manager.walks))
     source = ManifestDirectory(manifests, store, node_name=name)
+    backoff = Backoff(initial=settings.backoff_initial, maximum=settings.backoff_maximum)
     claims = ClaimsController(
         store,
         factory,
@@ -119,10 +123,13 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         fits_node=lambda volume: matches_node(volume, facts().labels),
         now=utc_now,
         tell=events.claim_changed,
-        backoff=Backoff(initial=settings.backoff_initial, maximum=settings.backoff_maximum),
+        backoff=backoff,
         resync_interval=settings.resync_interval,
     )
     manager.subscribe(lambda change: _tell_claims(claims, change))
+    ephemeral_claims = EphemeralClaims(
+        store, factory, tell=events.pod_waits, backoff=backoff, resync_interval=settings.resync_interval
+    )
     patience = Backoff(initial=settings.backoff_initial, maximum=min(settings.backoff_maximum, _LONGEST_PAUSE))
     runs = RunSupervisor(paths, RunVolumes(manager, manager.states), make_runtime, pause=patience.after)
     runs.load()
@@ -134,6 +141,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         manifests=source,
         pods=InformedPods(factory, objects, PodsAndRuns(manager, runs), name),
         claims=claims,
+        ephemeral_claims=ephemeral_claims,
         signer=signer,
         manager=manager,
         states=manager.states,

@@ -88,6 +88,10 @@ class EventRecorder:
             case _:
                 assert_never(change)
 
+    def pod_waits(self, pod: Pod, reason: str, message: str) -> None:
+        """Tell what a pod waits for although none of its volumes failed."""
+        self._say(_warning(pod, reason, message))
+
     def claim_changed(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
         """Tell why a claim is not bound."""
         waits = reason in _PATIENT

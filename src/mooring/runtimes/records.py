@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from mooring.host.durable_files import write_durably
+from mooring.host.features import probe
 from mooring.host.paths import Paths
+from mooring.host.removal import remove_tree
 from mooring.runtimes.interface import Role
 from mooring.runtimes.processes import ClientProcess
 
@@ -105,7 +107,7 @@ class RunRecords:
     def begin(self, record: RunRecord) -> None:
         """Write the first record of a run, with all that it needs beside it."""
         os.makedirs(self._paths.runs_dir, 0o700, exist_ok=True)
-        shutil.rmtree(self._paths.run_logs_dir(record.uid), ignore_errors=True)
+        self._remove_logs(record.uid)
         for container in record.containers:
             os.makedirs(f"{self._paths.run_logs_dir(record.uid)}/{container.name}", 0o700)
         os.close(os.open(self._paths.run_lock(record.uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -113,16 +115,8 @@ class RunRecords:
 
     def write(self, record: RunRecord) -> None:
         """Replace a record; after a crash there is the old one or the new one, whole."""
-        path = self._paths.run_record(record.uid)
-        draft = f"{path}.new"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, msgspec.json.format(msgspec.json.encode(record)) + b"\n")
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.rename(draft, path)
-        self._sync()
+        directory, name = os.path.split(self._paths.run_record(record.uid))
+        write_durably(directory, {name: msgspec.json.format(msgspec.json.encode(record)) + b"\n"})
 
     def forget(self, uid: str) -> None:
         """Remove a record and what lies beside it. The record goes first: without it the rest means nothing."""
@@ -131,7 +125,11 @@ class RunRecords:
             self._sync()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._paths.run_lock(uid))
-        shutil.rmtree(self._paths.run_logs_dir(uid), ignore_errors=True)
+        self._remove_logs(uid)
+
+    def _remove_logs(self, uid: str) -> None:
+        with contextlib.suppress(OSError):
+            remove_tree(self._paths.run_logs_dir(uid), probe())
 
     def _sync(self) -> None:
         descriptor = os.open(self._paths.runs_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
