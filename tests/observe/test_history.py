@@ -237,3 +237,25 @@ def test_closing_writes_what_was_collected(tmp_path: Path) -> None:
     assert remembering.journal is not None
     remembering.journal.close()
     assert len(path.read_bytes().splitlines()) == 1
+
+
+# -- how much is kept ----------------------------------------------------------------------------------------------
+def test_pods_that_are_gone_are_forgotten_one_day_and_those_that_have_volumes_never(remembering: Remembering) -> None:
+    remembering.happened()
+    for number in range(2000):
+        uid = PodUid(f"uid-gone-{number}")
+        remembering.happened(Mount(NAME, uid), at=1.0 + number)
+        remembering.happened(Unmount(NAME, uid), at=1.0 + number)
+    assert remembering.history.of_pod(UID) != []
+    assert remembering.history.mounted_at(UID, NAME) == 1000.0
+    assert remembering.history.of_pod("uid-gone-1999") != []
+    assert remembering.history.of_pod("uid-gone-0") == []
+
+
+def test_a_pod_that_is_mounted_again_is_not_among_those_that_are_forgotten(remembering: Remembering) -> None:
+    remembering.happened()
+    remembering.happened(UNMOUNT)
+    remembering.happened()
+    for number in range(2000):
+        remembering.happened(Mount(NAME, PodUid(f"uid-{number}-failing")), result=Result.REFUSED)
+    assert len(remembering.history.of_pod(UID)) == 3

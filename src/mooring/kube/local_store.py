@@ -37,7 +37,7 @@ from mooring.kube.store_log import StoreLog
 from mooring.kube.store_watch import StoreWatch
 from mooring.kube.store_writes import StoreWrites
 
-HISTORY_LIMIT = 10_000
+HISTORY_LIMIT = 1_000
 BOOKMARK_INTERVAL = 60.0
 _FIRST_RESOURCE_VERSION = 1  # "0" has a meaning of its own in requests
 

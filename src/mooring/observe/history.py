@@ -51,6 +51,8 @@ class History:
         self._journal = journal
         self._entries: dict[str, dict[str, deque[Entry]]] = {}
         self._mounted: dict[tuple[str, str], Entry] = {}
+        self._held: dict[str, int] = {}  # mounted volumes by pod
+        self._idle: dict[str, None] = {}  # pods that have none, the longest so first
         if journal is not None:
             for entry in journal.read():
                 self._keep(entry)
@@ -145,22 +147,41 @@ class History:
         volumes = self._entries.get(entry.pod)
         if volumes is None:
             volumes = self._entries[entry.pod] = {}
-            if len(self._entries) > _MOST_PODS:
-                del self._entries[next(iter(self._entries))]
+            self._idle[entry.pod] = None
         entries = volumes.get(entry.volume)
         if entries is None:
             entries = volumes[entry.volume] = deque(maxlen=self._length)
         entries.append(entry)
         if entry.result == Result.DONE.value:
             if entry.what == _MOUNTED:
-                self._mounted.setdefault((entry.pod, entry.name), entry)
+                self._note_mounted(entry)
             elif entry.what == _UNMOUNTED:
-                self._mounted.pop((entry.pod, entry.name), None)
+                self._note_unmounted(entry)
+        if len(self._idle) > _MOST_IDLE_PODS:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest], self._entries[oldest]
+
+    def _note_mounted(self, entry: Entry) -> None:
+        if (entry.pod, entry.name) not in self._mounted:
+            self._mounted[entry.pod, entry.name] = entry
+            self._held[entry.pod] = self._held.get(entry.pod, 0) + 1
+            self._idle.pop(entry.pod, None)
+
+    def _note_unmounted(self, entry: Entry) -> None:
+        if self._mounted.pop((entry.pod, entry.name), None) is not None:
+            self._held[entry.pod] -= 1
+            if not self._held[entry.pod]:
+                del self._held[entry.pod]
+                self._idle[entry.pod] = None
 
 
-_MOST_PODS = 10_000
+_MOST_IDLE_PODS = 500  # pods without a mounted volume, most of them gone, that are remembered
 _MOUNTED = kind_of(Mount(VolumeName(""), PodUid("")))
 _UNMOUNTED = kind_of(Unmount(VolumeName(""), PodUid("")))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 class Journal:
@@ -220,17 +241,14 @@ class Journal:
     def _cut(self) -> None:
         """Keep the newer half, and of the older one what is always kept."""
         with open(self._path, "rb") as stream:
-            newer = stream.read()[-self._size // 2 :].partition(b"\n")[2]
+            stream.seek(-self._size // 2, os.SEEK_END)
+            newer = stream.read().partition(b"\n")[2]
         lines = set(newer.splitlines())
         older = [line for line in map(self._encoder.encode, self.always()) if line not in lines]
-        kept = b"".join(line + b"\n" for line in older) + newer
         temporary = f"{self._path}.new"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            while kept:
-                kept = kept[os.write(descriptor, kept) :]
-        finally:
-            os.close(descriptor)
+        with open(temporary, "wb", opener=_private) as stream:
+            stream.write(b"".join(line + b"\n" for line in older))
+            stream.write(newer)
         os.rename(temporary, self._path)
         os.close(self._descriptor)
         self._open()
