@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from mooring.daemon.command_line import cli
 from mooring.observe.metrics import Metrics
+from mooring.observe.mount_metrics import MountMetrics
 from mooring.observe.shapes import ROUTES, SHAPES
 from mooring.plugins.builtin import BUILTIN
 from mooring.settings import Settings
@@ -103,6 +104,7 @@ def metrics() -> Iterator[str]:
     yield "| metric | type | labels | meaning |"
     yield "|---|---|---|---|"
     made = Metrics(DesiredStateOfWorld(), ActualStateOfWorld(), _Engine(), surprises=lambda: 0)
+    made.registry.register(MountMetrics(dict))
     for family in sorted(_families(made.registry), key=lambda family: family[0]):
         yield "| `{}` | {} | {} | {} |".format(*family)
     yield ""
@@ -110,7 +112,7 @@ def metrics() -> Iterator[str]:
 
 def _families(registry: CollectorRegistry) -> Iterator[tuple[str, str, str, str]]:
     for collector in list(registry._collector_to_names):
-        labels = getattr(collector, "_labelnames", ())
+        labels = getattr(collector, "_labelnames", ()) or getattr(collector, "label_names", ())
         for family in collector.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
             shown = labels or (("plugin_name", "state") if name == "volume_manager_total_volumes" else ())

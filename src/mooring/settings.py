@@ -28,6 +28,12 @@ class Settings:
     log_level: str = _setting("info", "how much is logged to stderr: debug, info, warning or error", one_of=LOG_LEVELS)
     wait_timeout: float = _setting(123.0, "longest wait for a pod's volumes before the reasons are returned")
     stop_timeout: float = _setting(10.0, "how long running operations may finish when the daemon stops")
+    mount_events: str = _setting(
+        "auto",
+        "how mounts that others change are noticed: auto (fanotify where the kernel has it), poll (of mountinfo, which"
+        " takes a look at all mounts) or off",
+        one_of=("auto", "poll", "off"),
+    )
     resync_interval: float = _setting(60.0, "how often all volumes are looked at again; should find nothing to do")
     refresh_interval: float = _setting(600.0, "how often content volumes are compared again although nothing changed")
     backoff_initial: float = _setting(

@@ -16,6 +16,7 @@ EVERYTHING = KernelFeatures(
     confined_open=True,
     chmod_without_following=True,
     tmpfs_without_swap=True,
+    mount_events=True,
 )
 
 
@@ -33,7 +34,9 @@ def test_ids_without_detached_mounts_are_no_first_tier() -> None:
     assert replace(EVERYTHING, detached_mounts=False).tier is Tier.CLASSIC
 
 
-def test_the_description_tells_tier_and_swap() -> None:
+def test_the_description_tells_tier_swap_and_how_changes_of_mounts_are_told() -> None:
+    assert "fanotify tells" in EVERYTHING.description()
+    assert "a poll tells" in replace(EVERYTHING, mount_events=False).description()
     assert EVERYTHING.description().startswith("tier 1 of 3: ")
     assert "may be swapped out" in replace(EVERYTHING, tmpfs_without_swap=False).description()
 

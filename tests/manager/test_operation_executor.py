@@ -69,6 +69,7 @@ class Bench:
         context = OperationContext(
             intents=Intents(self.node.host, "/var/lib/mooring/intents"),
             walks=manager.walks,
+            expected=manager.expected,
             desired=manager.desired,
             actual=manager.actual,
             plugins=manager.plugins,

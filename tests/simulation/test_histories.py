@@ -15,7 +15,7 @@ from mooring.testing.simulation.runner import run_script
 from mooring.testing.simulation.shrink import shrink
 
 HISTORIES_PER_TEST = 100
-TESTS = 10
+TESTS = 4
 
 
 @pytest.mark.parametrize("part", range(TESTS))
@@ -32,9 +32,25 @@ def test_the_histories_hold_crashes_faults_and_work() -> None:
     for history in run_until_failure(scripts_of(0, 200)):
         totals.add(history)
     assert totals.histories == 200
-    assert totals.crashes >= 80
-    assert totals.faults >= 100
+    assert totals.crashes >= 600
+    assert totals.faults >= 150
     assert totals.operations >= 2000
+
+
+@pytest.mark.parametrize("crashes", [0, 3, 7])
+def test_each_history_has_at_least_as_many_crashes_as_are_asked_for(crashes: int) -> None:
+    assert all(history.crashes >= crashes for history in run_until_failure(scripts_of(0, 25, crashes)))
+
+
+def test_the_histories_ask_drivers_for_everything_in_every_way() -> None:
+    asked: set[str] = set()
+    for history in run_until_failure(scripts_of(0, 400)):
+        asked |= {entry.detail.split()[0] for entry in history.entries if entry.event == "start"}
+        asked |= {entry.detail.partition(":")[0] for entry in history.entries if entry.event == "fault"}
+        asked |= {entry.event for entry in history.entries}
+    operations = {"volume_attach", "mount_device", "volume_mount", "volume_unmount", "unmount_device", "volume_detach"}
+    answers = {"refuse", "not yet", "slow", "done", "undone", "late", "hang", "die"}
+    assert operations | answers | {"damage", "crash", "resize"} <= asked
 
 
 def test_a_seed_always_gives_the_same_script() -> None:

@@ -33,6 +33,14 @@ def test_a_planted_bug_is_found_within_a_few_hundred_histories(name: str) -> Non
         ("half-written-content", {"I18"}),
         ("refresh-lost", {"I22", "I28"}),
         ("wake-up-lost", {"wake-up"}),
+        ("record-late", {"record"}),
+        ("record-removed-early", {"record"}),
+        ("record-kept", {"I27"}),
+        ("containers-overlooked", {"I3"}),
+        ("detached-first", {"I6"}),
+        ("device-path-lost", {"I26"}),
+        ("not-exclusive", {"I11"}),
+        ("served-at-once", {"I13"}),
     ],
 )
 def test_a_planted_bug_violates_the_invariant_it_is_about(name: str, invariants: set[str]) -> None:
@@ -58,6 +66,15 @@ def test_a_shrunk_script_is_short_and_violates_the_same_invariant_when_it_is_rea
     assert len(short.steps) <= 6
     assert again.violation is not None
     assert again.violation.invariant == found.violation.invariant
+
+
+def test_a_bug_about_disks_and_crashes_shrinks_to_a_few_steps() -> None:
+    found = first_failure("device-path-lost")
+    assert found is not None
+    with planted("device-path-lost"):
+        short = shrink(found).history
+    assert len(short.script.steps) <= 9
+    assert short.violation is not None
 
 
 def test_no_step_of_a_shrunk_script_can_be_left_out() -> None:

@@ -20,6 +20,11 @@ def test_histories_that_hold_end_with_one_line_and_status_0(capsys: pytest.Captu
     assert printed.err == ""
 
 
+def test_more_crashes_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--histories", "3", "--crashes", "6"]) == 0
+    assert "crashes (at least 6 each)" in capsys.readouterr().out
+
+
 def test_a_violation_is_told_with_seed_rule_and_short_script_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--plant", "unheard-unmount"]) == 1
     told = capsys.readouterr().err
@@ -62,7 +67,9 @@ def test_a_script_that_cannot_be_read_names_file_and_place(tmp_path: Path, capsy
     assert "dance" in told
 
 
-@pytest.mark.parametrize("arguments", [["--histories", "0"], ["--plant", "nothing"], ["--script", "/no/such/file"]])
+@pytest.mark.parametrize(
+    "arguments", [["--histories", "0"], ["--crashes", "-1"], ["--plant", "nothing"], ["--script", "/no/such/file"]]
+)
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", *arguments]) == 2
     assert capsys.readouterr().err != ""

@@ -11,7 +11,7 @@ from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredVolume
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import Attach, Detach, Mount, Stage, Unmount, Unstage
-from mooring.world.outcomes import Outcome, apply_outcome, begin, in_doubt_while_unmounting
+from mooring.world.outcomes import Outcome, apply_outcome, begin, in_doubt_after_loss, in_doubt_while_unmounting
 from mooring.world.presence import Attachability, Presence, Result
 from mooring.world.spec import VolumeSpec
 
@@ -169,6 +169,12 @@ def test_a_mount_that_is_being_taken_away_is_in_doubt() -> None:
     """I18: a pod that comes back must not begin to use it."""
     assert in_doubt_while_unmounting(mounted(), POD) == mounted(Presence.UNCERTAIN)
     assert in_doubt_while_unmounting(EMPTY, POD) == EMPTY
+
+
+def test_what_somebody_else_unmounted_is_in_doubt() -> None:
+    staged = replace(mounted(), stage=Presence.PRESENT)
+    assert in_doubt_after_loss(staged, POD) == replace(mounted(Presence.UNCERTAIN), stage=Presence.PRESENT)
+    assert in_doubt_after_loss(staged, None) == replace(staged, stage=Presence.UNCERTAIN)
 
 
 def test_a_failed_unmount_leaves_doubt() -> None:

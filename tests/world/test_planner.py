@@ -84,6 +84,17 @@ def test_nothing_wanted_and_nothing_there_is_nothing_to_do() -> None:
     assert plan(None, None, OPEN) == Plan()
 
 
+@pytest.mark.parametrize(("stage", "due"), [(U, (Stage(V),)), (P, ()), (A, ())])
+def test_a_stage_in_doubt_is_set_up_again_although_every_pod_has_the_volume(
+    stage: Presence, due: tuple[Stage, ...]
+) -> None:
+    assert plan(wanted(ONE, stageable=True), there(stage=stage, one=P), OPEN).operations == due
+
+
+def test_a_volume_without_a_stage_has_none_in_doubt() -> None:
+    assert plan(wanted(ONE), there(stage=U, one=P), OPEN) == Plan()
+
+
 def test_a_plain_volume_is_mounted_for_each_pod() -> None:
     """R34, R36: plain volumes need no step before."""
     assert plan(wanted(TWO, ONE), None, OPEN).operations == (Mount(V, ONE), Mount(V, TWO))
@@ -271,3 +282,16 @@ def test_pod_directories_are_made_and_removed_as_the_table_says(
     gates = Gates(sources_heard=heard)
     planned = plan_pod(ONE, known=known, has_wishes=has_wishes, directory=directory, may_hold=may_hold, gates=gates)
     assert planned == expected
+
+
+# -- what was found and is kept apart ------------------------------------------------------------------------------
+def test_an_exclusive_volume_waits_for_what_another_pod_may_have_of_it() -> None:
+    gates = Gates(kept_apart=frozenset({(PLUGIN, "pv", TWO)}))
+    assert plan(wanted(ONE, spec=EXCLUSIVE), None, gates).waits == (Wait(ONE, Reason.KEPT_APART),)
+    assert plan(wanted(TWO, spec=EXCLUSIVE), None, gates).operations == (Mount(V, TWO, refresh=False),)
+
+
+def test_a_stage_stays_while_something_that_may_lie_on_it_is_kept_apart() -> None:
+    gates = Gates(kept_apart=frozenset({(PLUGIN, "data", TWO)}))
+    assert plan(None, there(stage=P), gates).waits == (Wait(None, Reason.KEPT_APART),)
+    assert plan(None, there(stage=P), OPEN).operations == (Unstage(V),)

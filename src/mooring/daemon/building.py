@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from mooring.daemon.node_facts import machine_address
+from mooring.host import features
 from mooring.host.atomic_writer import data_directory_name
 from mooring.host.interface import Host
 from mooring.host.linux import LinuxHost
@@ -25,7 +27,12 @@ from mooring.world.changes import Noticed
 
 def make_host(settings: Settings) -> LinuxHost:
     """The machine itself, as an instance with these settings uses it."""
-    host = LinuxHost(deadline=settings.host_call_timeout, debts_directory=Paths(settings.root).debts_dir)
+    probed = features.probe()
+    host = LinuxHost(
+        features=replace(probed, mount_events=probed.mount_events and settings.mount_events == "auto"),
+        deadline=settings.host_call_timeout,
+        debts_directory=Paths(settings.root).debts_dir,
+    )
     if "MOORING_FAULT" in os.environ or "MOORING_FAULT_LOG" in os.environ:
         from mooring.testing.fault_points import FaultPoints  # noqa: PLC0415 - only for tests of crashes
 

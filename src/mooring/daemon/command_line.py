@@ -23,6 +23,7 @@ _COMMANDS = {
     "describe": "mooring.daemon.commands.look:describe",
     "explain": "mooring.daemon.commands.explain:explain",
     "timeline": "mooring.daemon.commands.explain:timeline",
+    "doctor": "mooring.daemon.commands.doctor:doctor",
     "events": "mooring.daemon.commands.look:events",
     "top": "mooring.daemon.commands.top:top",
     "mounts": "mooring.daemon.commands.mounts:mounts",

@@ -30,6 +30,7 @@ from mooring.manager.volume_manager import VolumeManager
 from mooring.observe.events import EventRecorder
 from mooring.observe.history import History, Journal
 from mooring.observe.metrics import Metrics
+from mooring.observe.mount_metrics import MountMetrics
 from mooring.observe.ownership_metrics import OwnershipMetrics
 from mooring.observe.status import NodeView, Status
 from mooring.observe.usage import UsageMeter
@@ -114,6 +115,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     usage = UsageMeter(host, manager.actual, clock=loop.time, lifetime=settings.usage_lifetime)
     metrics.registry.register(ClaimUsage(usage, manager.actual))
     metrics.registry.register(OwnershipMetrics(manager.walks))
+    metrics.registry.register(MountMetrics(lambda: {c.value: n for c, n in manager.mount_watch.counts.items()}))
     source = ManifestDirectory(manifests, store, node_name=name)
     backoff = Backoff(initial=settings.backoff_initial, maximum=settings.backoff_maximum)
     claims = ClaimsController(
@@ -189,6 +191,7 @@ def _view(
 def _findings(host: Host, manager: VolumeManager, source: ManifestDirectory) -> Iterator[Finding]:
     yield from source.findings
     yield from manager.recovery.findings()
+    yield from manager.mount_watch.findings()
     for debt in host.debts():
         yield Finding(
             kind="debt",

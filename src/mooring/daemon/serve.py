@@ -17,48 +17,83 @@ from mooring.daemon.building import make_host
 from mooring.daemon.control import InstanceControl
 from mooring.daemon.instance import Instance, assemble
 from mooring.daemon.root_directory import locked, make_root
+from mooring.daemon.systemd import Service, take_notifier
 from mooring.host.paths import Paths
 from mooring.observe.http import HttpApi
 from mooring.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 Watch = Callable[[Instance], Coroutine[Any, Any, None]]
 """Something that looks at the instance while it runs, such as the live table."""
 
 
 async def serve(settings: Settings, manifests: Sequence[str], *, watch: Watch | None = None) -> None:
-    """Run an instance until SIGTERM, SIGINT or `down`. Volumes stay in place, except after `down`."""
+    """Run an instance until SIGTERM, SIGINT or `down`. Volumes stay in place, except after `down`.
+
+    Operations that run may end within `stop_timeout`; a second signal abandons them at once, a third ends the process.
+    """
     os.umask(0o022)  # the modes of volume directories are the kubelet's with this umask
     paths = Paths(settings.root)
     make_root(paths)
     with locked(paths):
-        stopping = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopping.set)
+        stop = _Stop()
+        service = Service(*take_notifier(os.environ))
         instance = assemble(settings, make_host(settings), manifests)
         try:
-            async with _listening(instance, stopping):
-                await _run(instance, stopping, watch)
+            async with _listening(instance, stop.asked):
+                await _run(instance, stop, service, watch)
         finally:
             instance.journal.close()
             await instance.store.close()
+            service.close()
 
 
-async def _run(instance: Instance, stopping: asyncio.Event, watch: Watch | None) -> None:
+class _Stop:
+    """What signals ask for: to stop, and the second time to do so at once. The third does what it does by itself."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            self._loop.add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if self.asked.is_set():
+            self.at_once.set()
+            for number in _SIGNALS:
+                self._loop.remove_signal_handler(number)
+        self.asked.set()
+
+
+async def _run(instance: Instance, stop: _Stop, service: Service, watch: Watch | None) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(instance.run(), name="instance")
+        telling = tasks.create_task(service.run(instance.manager, instance.pods.heard), name="service")
         watching = tasks.create_task(watch(instance), name="watch") if watch is not None else None
         # What was allocated so far lives as long as the daemon: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        await stopping.wait()
+        await stop.asked.wait()
         log.info("stopping; %s", "all volumes are gone" if instance.states.draining else "volumes stay as they are")
+        service.stopping()
         if watching is not None:
             watching.cancel()
-        await instance.manager.stop()
+        await _first_of(instance.manager.stop(), stop.at_once.wait())
         running.cancel()
+        telling.cancel()
+
+
+async def _first_of(*several: Coroutine[Any, Any, object]) -> None:
+    """Return when one of several has ended; the others are cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        begun = [tasks.create_task(each) for each in several]
+        await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
+        for task in begun:
+            task.cancel()
 
 
 @contextlib.asynccontextmanager

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from mooring.host import mount_options, syscalls
 from mooring.host.devices import require_block_device
 from mooring.host.features import KernelFeatures
+from mooring.host.mount_limits import MountTableFull, worded
 from mooring.host.mount_options import MountOptions
 
 _LONGEST_MESSAGE = 4096
@@ -38,8 +39,12 @@ def _mount_detached(device: str, path: str, fs_type: str, options: MountOptions)
         mount = _configured(context, device, options)
         try:
             syscalls.move_mount(mount, path)
+        except OSError as error:
+            raise worded(error, path) from None
         finally:
             os.close(mount)
+    except MountTableFull:
+        raise
     except OSError as error:
         words = "; ".join([os.strerror(error.errno or errno.EIO), *_messages(context)])
         raise OSError(error.errno, words, path) from None

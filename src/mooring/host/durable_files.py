@@ -61,6 +61,9 @@ def write_durably(directory: str, files: Mapping[str, bytes]) -> None:
             os.rename(f"{name}{NEW}", name, src_dir_fd=handle, dst_dir_fd=handle)
         os.fsync(handle)
     except OSError as error:  # it names a path relative to a descriptor
+        for unfinished in files:
+            with suppress(OSError):
+                os.unlink(f"{unfinished}{NEW}", dir_fd=handle)
         raise OSError(error.errno, error.strerror, f"{directory}/{name}") from None
     finally:
         os.close(handle)

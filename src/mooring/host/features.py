@@ -32,6 +32,7 @@ class KernelFeatures:
     confined_open: bool  # openat2: a directory is opened only when it lies on the same mount
     chmod_without_following: bool  # fchmodat2
     tmpfs_without_swap: bool  # the noswap option of tmpfs; never inside a user namespace
+    mount_events: bool = False  # fanotify tells which mounts came and went, by ids that are never reused (Linux 6.15)
 
     @property
     def tier(self) -> Tier:
@@ -49,6 +50,7 @@ class KernelFeatures:
             mount_root_attribute=self.mount_root_attribute and newer,
             confined_open=self.confined_open and newer,
             chmod_without_following=self.chmod_without_following and tier is Tier.IDENTIFIED,
+            mount_events=self.mount_events and tier is Tier.IDENTIFIED,
         )
 
     def description(self) -> str:
@@ -61,19 +63,22 @@ class KernelFeatures:
             case Tier.CLASSIC:
                 how = "mounts are made with mount(2); the mount table is read as text"
         swap = "tmpfs keeps out of swap" if self.tmpfs_without_swap else "tmpfs may be swapped out"
-        return f"tier {self.tier.value} of {len(Tier)}: {how}; {swap}"
+        told = "fanotify tells which mounts change" if self.mount_events else "a poll tells that mounts change"
+        return f"tier {self.tier.value} of {len(Tier)}: {how}; {swap}; {told}"
 
 
 def probe() -> KernelFeatures:
     """Try everything once. Nothing is mounted, made or changed."""
     identity = _statx_identity()
+    unique = identity is not None and identity.is_unique and _has_statmount(identity.id)
     return KernelFeatures(
-        unique_mount_ids=identity is not None and identity.is_unique and _has_statmount(identity.id),
+        unique_mount_ids=unique,
         detached_mounts=_exists(_try_open_tree) and _exists(_try_move_mount) and _exists(_try_mount_setattr),
         mount_root_attribute=identity is not None and identity.is_root is not None,
         confined_open=_exists(_try_openat2),
         chmod_without_following=_exists(_try_fchmodat2),
         tmpfs_without_swap=_has_noswap(),
+        mount_events=unique and _has_mount_events(),
     )
 
 
@@ -131,4 +136,12 @@ def _has_noswap() -> bool:
         return False
     finally:
         os.close(descriptor)
+    return True
+
+
+def _has_mount_events() -> bool:
+    try:
+        os.close(syscalls.watch_mount_namespace())
+    except OSError:
+        return False
     return True

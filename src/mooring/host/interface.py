@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from mooring.host.durable_files import DurableCalls
 from mooring.host.health import HealthCalls
+from mooring.host.mount_events import MountWatchCalls
 from mooring.host.ownership_calls import OwnershipCalls
 from mooring.host.programs import ProgramResult
 from mooring.host.storage_calls import StorageCalls
@@ -145,7 +146,7 @@ class TreeUsage:
     complete: bool
 
 
-class Host(StorageCalls, HealthCalls, DurableCalls, OwnershipCalls, Protocol):
+class Host(StorageCalls, HealthCalls, DurableCalls, OwnershipCalls, MountWatchCalls, Protocol):
     """A machine. Paths are absolute strings. Missing things raise FileNotFoundError unless said otherwise."""
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -172,6 +173,10 @@ class Host(StorageCalls, HealthCalls, DurableCalls, OwnershipCalls, Protocol):
 
         Asks the kernel without entering the file system, so a dead server does not block it. A missing path is None.
         """
+        ...
+
+    def mount_by_id(self, identity: int) -> MountFacts | None:
+        """The mount with this id, if it is still mounted anywhere in this namespace."""
         ...
 
     def mounts(self) -> Sequence[MountFacts]:

@@ -37,8 +37,11 @@ from mooring.host.interface import (
     TreeUsage,
 )
 from mooring.host.linux_health import LinuxHealthCalls
+from mooring.host.linux_mount_events import LinuxMountEvents
 from mooring.host.linux_ownership import LinuxOwnershipCalls
 from mooring.host.linux_storage import LinuxStorageCalls
+from mooring.host.mount_events import Shown
+from mooring.host.mount_limits import MountRoom
 from mooring.host.mounts import Mounts
 from mooring.host.paths import checked_relative
 from mooring.host.programs import PLACES
@@ -117,8 +120,23 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
     def mount_at(self, path: str) -> MountFacts | None:
         return self._mounts.at(path)
 
+    def mount_by_id(self, identity: int) -> MountFacts | None:
+        return self._mounts.by_id(identity)
+
     def mounts(self) -> Sequence[MountFacts]:
         return self._mounts.all()
+
+    def mount_id_at(self, path: str) -> int | None:
+        return self._mounts.id_at(path)
+
+    def shown_by(self, identity: int) -> Shown | None:
+        return self._mounts.shown(identity)
+
+    def mount_room(self) -> MountRoom:
+        return self._mounts.room()
+
+    def watch_mounts(self, announce: Callable[[], None]) -> LinuxMountEvents:
+        return LinuxMountEvents(announce, fanotify=self.features.mount_events)
 
     def file_system_usage(self, path: str) -> FileSystemUsage:
         return usage.file_system_usage(path)
@@ -185,6 +203,9 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
 
     def resize_tmpfs(self, path: str, size: int) -> None:
         self._mounts.resize_tmpfs(path, size)
+
+    def make_writable(self, path: str) -> None:
+        self._mounts.make_writable(path)
 
     def bind(
         self,

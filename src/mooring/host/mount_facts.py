@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import re
 import struct
-from functools import cache
+from functools import cache, lru_cache
 
 from mooring.errors import MooringError
 from mooring.host.interface import MountFacts
+from mooring.host.mount_events import Shown
 
 SOURCE_FACT = 0x200
 _SECURITY_OPTIONS = 0x800
+SHOWN_FACTS = 0x1 | 0x2 | 0x8 | 0x20  # of the super block and the mount, its root and its type
 ALL_FACTS = 0x1 | 0x2 | 0x8 | 0x10 | 0x20 | 0x80 | 0x100 | SOURCE_FACT | _SECURITY_OPTIONS
 
 _escape = re.compile(r"\\([0-7]{3})")
@@ -102,6 +104,35 @@ def from_statmount(answer: bytes) -> MountFacts:
         options=_once(options),
         propagation=_propagation(propagation & _SHARED, propagation & _SLAVE, propagation & _UNBINDABLE),
     )
+
+
+def shown_in_statmount(answer: bytes) -> Shown:
+    """Return what a mount shows from a `struct statmount` that holds `SHOWN_FACTS` at least."""
+    (
+        _, _, major, minor, _, super_flags, type_at, _, parent, attributes, _, root_at, *_,
+    ) = _header(answer)  # fmt: skip
+    root, fs_type = _two_words(answer[_STRINGS:], root_at, type_at)
+    return Shown(
+        parent, os.makedev(major, minor), root, fs_type, bool(attributes & _READ_ONLY), bool(super_flags & _READ_ONLY)
+    )
+
+
+def shown_by(mount: MountFacts) -> Shown:
+    """Return what a mount shows. Its own flag comes first among the options, which have of two equal flags one."""
+    read_only = mount.options[:1] == ("ro",)
+    is_file_system_read_only = "ro" in mount.options[1:] or (read_only and "rw" not in mount.options)
+    fs_type = mount.fs_type.partition(".")[0]
+    return Shown(mount.parent_id, mount.device, mount.root, fs_type, read_only, is_file_system_read_only)
+
+
+@lru_cache(maxsize=64)
+def _two_words(strings: bytes, first: int, second: int) -> tuple[str, str]:
+    """Two strings of a statmount answer; mounts of one kind have the same."""
+
+    def word(start: int) -> str:
+        return strings[start : strings.index(0, start)].decode("utf-8", "surrogateescape")
+
+    return word(first), word(second)
 
 
 @cache

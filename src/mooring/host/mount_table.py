@@ -150,6 +150,10 @@ class MountWatcher:
         self._epoll.poll(0)
         self._on_change()
 
+    def drain(self) -> bool:
+        """Whether something changed that no loop was woken for."""
+        return bool(self._epoll.poll(0))
+
     def close(self) -> None:
         self._epoll.close()
         os.close(self._file)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from mooring.host import mount_facts, syscalls
 from mooring.host.features import KernelFeatures
 from mooring.host.interface import MountFacts
+from mooring.host.mount_events import Shown
+from mooring.host.mount_limits import MountRoom, most_mounts, worded
 from mooring.host.mount_options import MountOptions
 from mooring.host.mount_table import CurrentMounts
 from mooring.host.same_mount import mount_id_behind
@@ -42,12 +44,21 @@ class Mounts:
         options = f",size={size}" if size else ""
         if mode is not None:
             options += f",mode={mode:o}"
-        syscalls.mount("tmpfs", path, "tmpfs", 0, (options + self._noswap)[1:])
+        try:
+            syscalls.mount("tmpfs", path, "tmpfs", 0, (options + self._noswap)[1:])
+        except OSError as error:
+            raise worded(error, path) from None
 
     def resize_tmpfs(self, path: str, size: int) -> None:
         syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_REMOUNT, f"size={size}")
 
     def bind(self, source: str, target: str, options: MountOptions, recursive: bool) -> None:
+        try:
+            self._bind(source, target, options, recursive)
+        except OSError as error:
+            raise worded(error, target) from None
+
+    def _bind(self, source: str, target: str, options: MountOptions, recursive: bool) -> None:
         if not self._features.detached_mounts:
             self._bind_in_place(source, target, options.for_mount()[0], recursive)
             return
@@ -56,6 +67,12 @@ class Mounts:
 
     def bind_open(self, descriptor: int, target: str, read_only: bool) -> None:
         """Bind what a descriptor was opened on, wherever the path it was opened by leads now."""
+        try:
+            self._bind_open(descriptor, target, read_only)
+        except OSError as error:
+            raise worded(error, target) from None
+
+    def _bind_open(self, descriptor: int, target: str, read_only: bool) -> None:
         if not self._features.detached_mounts:
             flags = syscalls.MS_RDONLY if read_only else 0
             self._bind_in_place(f"/proc/self/fd/{descriptor}", target, flags, recursive=False)
@@ -76,6 +93,47 @@ class Mounts:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return None if identity is None else self._table().table().by_id(identity)
+
+    def id_at(self, path: str) -> int | None:
+        """The id of the topmost mount whose root is exactly this path."""
+        try:
+            if self._features.unique_mount_ids:
+                identity = syscalls.mount_identity(path, unique=True)
+                return identity.id if identity.is_root else None
+            return self._identity_in_table(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def by_id(self, identity: int) -> MountFacts | None:
+        """The mount with an id, if it is still there."""
+        if not self._features.unique_mount_ids:
+            return self._table().table().by_id(identity)
+        try:
+            return mount_facts.from_statmount(syscalls.statmount(identity, mount_facts.ALL_FACTS))
+        except FileNotFoundError:
+            return None
+
+    def shown(self, identity: int) -> Shown | None:
+        """What the mount with an id shows, if it is still there."""
+        if not self._features.unique_mount_ids:
+            mount = self._table().table().by_id(identity)
+            return mount_facts.shown_by(mount) if mount is not None else None
+        try:
+            return mount_facts.shown_in_statmount(syscalls.statmount(identity, mount_facts.SHOWN_FACTS))
+        except FileNotFoundError:
+            return None
+
+    def make_writable(self, path: str) -> None:
+        if self._features.detached_mounts:
+            syscalls.clear_mount_attributes(path, syscalls.MOUNT_ATTR_RDONLY)
+            return
+        mount = self.at(path)
+        flags = sum(_FLAGS.get(option, 0) for option in mount.options) if mount is not None else 0
+        syscalls.mount("", path, "", syscalls.MS_BIND | syscalls.MS_REMOUNT | flags, "")
+
+    def room(self) -> MountRoom:
+        used = len(syscalls.listmount()) if self._features.unique_mount_ids else len(self.all())
+        return MountRoom(used=used, limit=most_mounts())
 
     def all(self) -> Sequence[MountFacts]:
         return self._table().table().mounts

@@ -86,6 +86,10 @@ class Records:
         """Where a record lies."""
         return f"{self.directory}/{name}{_SUFFIX}"
 
+    def name(self, path: str) -> str:
+        """The name of the record that lies at a path."""
+        return path.removeprefix(f"{self.directory}/").removesuffix(_SUFFIX)
+
     def write(self, bodies: Mapping[str, Mapping[str, object]]) -> None:
         """Make records of these names durable, old ones of the same names replaced."""
         if bodies:
@@ -98,6 +102,13 @@ class Records:
         for name in names:
             with suppress(FileNotFoundError):
                 self._host.remove_file(self.path(name))
+
+    def sweep(self) -> None:
+        """Remove what a crash left half written; only whoever writes the records may do so."""
+        with suppress(OSError):  # it is passed over anyway, and is tried again at the next start
+            for file in self._host.names_in(self.directory):
+                if file.endswith(NEW):
+                    self._host.remove_file(f"{self.directory}/{file}")
 
     def read(self) -> Reading:
         """Every record, and what cannot be read as one. What a crash left half written is passed over."""

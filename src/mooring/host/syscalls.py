@@ -53,6 +53,15 @@ FSCONFIG_SET_STRING = 1
 FSCONFIG_CMD_CREATE = 6
 LISTMOUNT_ROOT = 0xFFFF_FFFF_FFFF_FFFF
 
+FAN_CLOEXEC = 0x1
+FAN_NONBLOCK = 0x2
+FAN_REPORT_MNT = 0x4000
+FAN_MARK_ADD = 0x1
+FAN_MARK_MNTNS = 0x110
+FAN_Q_OVERFLOW = 0x4000
+FAN_MNT_ATTACH = 0x1000000
+FAN_MNT_DETACH = 0x2000000
+
 # The generic numbers (424 and up) are the same on every architecture; only statx is older than that rule.
 _STATX = {"x86_64": 332, "aarch64": 291}.get(platform.machine(), -1)
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -63,6 +72,8 @@ _mount = _libc.mount
 _mount.argtypes = (_text, _text, _text, _long, _text)
 _umount2 = _libc.umount2
 _umount2.argtypes = (_text, _int)
+_fanotify_mark = _libc.fanotify_mark
+_fanotify_mark.argtypes = (_int, _unsigned, ctypes.c_uint64, _int, _text)
 
 
 def _prototype(number: int, *argument_types: type) -> Callable[..., int]:
@@ -189,6 +200,32 @@ def mount_setattr(descriptor: int, attributes: int, *, recursive: bool, user_nam
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
     if _mount_setattr(descriptor, b"", flags, structure, len(structure)) != 0:
         raise _failed("")
+
+
+def clear_mount_attributes(path: str, attributes: int) -> None:
+    """Take attributes off the mount at a path; all others stay."""
+    structure = struct.pack("=QQQQ", 0, attributes, 0, 0)
+    if _mount_setattr(AT_FDCWD, path.encode(*_FS), AT_SYMLINK_NOFOLLOW, structure, len(structure)) != 0:
+        raise _failed(path)
+
+
+def watch_mount_namespace() -> int:
+    """Return a descriptor that tells, when it is read, which mounts of this namespace came and went (fanotify(7))."""
+    descriptor: int = _libc.fanotify_init(FAN_REPORT_MNT | FAN_CLOEXEC | FAN_NONBLOCK, 0)
+    if descriptor < 0:
+        raise _failed("")
+    try:
+        namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            flags, mask = FAN_MARK_ADD | FAN_MARK_MNTNS, FAN_MNT_ATTACH | FAN_MNT_DETACH
+            if _fanotify_mark(descriptor, flags, mask, namespace, None) != 0:
+                raise _failed("/proc/self/ns/mnt")
+        finally:
+            os.close(namespace)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def fsopen(fs_type: str) -> int:

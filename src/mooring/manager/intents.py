@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from mooring.errors import Refused
 from mooring.host.interface import Host, Risk
 from mooring.host.records import Damage, Records, record_name
 from mooring.kube.objects.storage import PersistentVolume
 from mooring.kube.objects.volumes import Volume
 from mooring.world.actual import ActualVolume
 from mooring.world.names import PluginName, PodUid, VolumeName
-from mooring.world.operations import VolumeOperation, pod_of
+from mooring.world.operations import Attach, Mount, Stage, VolumeOperation, pod_of
 from mooring.world.presence import Presence
 from mooring.world.spec import VolumeSpec
 
@@ -60,12 +61,25 @@ class Intents:
         self._records = Records(host, directory)
         self._boot = host.boot_id()
         self._on_disk: dict[Key, Intent] = {}
+        self._unread: set[str] = set()  # names of records of which nobody knows what they told
         self._waiting: dict[Key, Intent] = {}
         self._turn = asyncio.Lock()
 
+    def sweep(self) -> None:
+        """Remove what earlier processes left half written."""
+        self._records.sweep()
+
     def read(self) -> IntentsFound:
-        """All that earlier processes wrote down and did not prove to be gone."""
+        """All that earlier processes wrote down and did not prove to be gone.
+
+        `Refused` when it cannot even be told which records there are: nothing may be begun then.
+        """
         reading = self._records.read()
+        for damage in reading.damaged:
+            if damage.path == self._records.directory:
+                why = f"the records in {damage.path} cannot be read: {damage.why}"
+                next_step = "Make the directory readable, and start again"
+                raise Refused("cannot find out what is on this node", why=why, next_step=next_step)
         found: list[Intent] = []
         damaged = list(reading.damaged)
         for record in reading.records:
@@ -78,6 +92,7 @@ class Intents:
             else:
                 found.append(intent)
                 self._on_disk[intent.key] = intent
+        self._unread = {self._records.name(damage.path) for damage in damaged}
         return IntentsFound(intents=tuple(found), damaged=tuple(damaged))
 
     async def note(self, intent: Intent) -> None:
@@ -105,11 +120,15 @@ class Intents:
         """After an operation: forget the record of its part if that is proven to be gone."""
         part = pod_of(operation)
         key = operation.volume, part
-        if key in self._on_disk and not _is_held(held, part):
-            self.forget(key)
+        if key not in self._on_disk or _is_held(held, part):
+            return
+        if _name(key) in self._unread and isinstance(operation, Attach | Stage | Mount):
+            return  # a set-up that failed says nothing of what a record told that could not be read
+        self.forget(key)
 
     def forget(self, key: Key) -> None:
         self._on_disk.pop(key, None)
+        self._unread.discard(_name(key))
         self._records.remove([_name(key)])
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from typing import assert_never
 
 from mooring.errors import Doubtful, MooringError, NotYet, Refused
+from mooring.host.mount_limits import MountTableFull
 from mooring.manager.operations import attach, mount, pod_directory, stage
 from mooring.manager.operations.context import OperationContext
 from mooring.world.operations import (
@@ -102,5 +103,5 @@ def _from_os_error(operation: Operation, error: OSError) -> Outcome:
         result=Result.UNKNOWN,
         what=f"{kind_of(operation).replace('_', ' ')} stopped half way",
         why=f"{reason}{where}",
-        next_step=_ADVICE.get(name, ""),
+        next_step=error.next_step if isinstance(error, MountTableFull) else _ADVICE.get(name, ""),
     )

@@ -130,12 +130,22 @@ class Reconstruction:
         offer = plugin.offer(spec)
         known = self._actual.volumes.get(name) or self._in_doubt(name, plugin, spec, offer)
         if intent is not None and pod is None:
-            known = replace(known, device_path=intent.device_path, stage_path=intent.path)
+            known = self._with_node_part(known, offer, intent)
         if pod is not None:
             if pod in known.mounts:
                 raise Refused(f"cannot tell what {name!r} is", why="the pod has it as a directory and as a device")
             known = self._with_mount(known, pod, spec, offer)
         self._actual.put(known)
+
+    def _with_node_part(self, known: ActualVolume, offer: Offer, intent: Intent) -> ActualVolume:
+        """The volume with what a record tells of the node's own part; what this process did itself it knows better."""
+        doubt = self._in_doubt(known.name, self._plugins.find_by_name(known.plugin), known.spec, offer)
+        if known.attachment is Presence.ABSENT:
+            known = replace(known, attachment=doubt.attachment, attachability=doubt.attachability)
+        if known.stage is Presence.ABSENT:
+            known = replace(known, stage=doubt.stage, stage_reconstructed=doubt.stage_reconstructed)
+        device_path, stage_path = known.device_path or intent.device_path, known.stage_path or intent.path
+        return replace(known, device_path=device_path, stage_path=stage_path)
 
     def _left(self, found: Found, intent: Intent | None, error: MooringError | ValueError) -> Leftover:
         why = error.why if isinstance(error, MooringError) else str(error)

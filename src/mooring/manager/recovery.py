@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
@@ -16,6 +17,7 @@ from mooring.world.actual import ActualStateOfWorld
 from mooring.world.changes import Change
 from mooring.world.findings import Finding
 from mooring.world.names import PodUid, VolumeName
+from mooring.world.planner import KeptApart
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +40,15 @@ class Recovery:
     ) -> None:
         self._host, self._paths, self._plugins = host, paths, plugins
         self._actual, self._intents, self._tell = actual, intents, tell
-        self._quarantine = Quarantine(host, actual, may_clean=may_clean, tell=tell)
         self._damaged: tuple[Damage, ...] = ()
+        # While a record cannot be used, anything that nobody can make sense of may be what it told of.
+        self._quarantine = Quarantine(
+            host, actual, may_clean=lambda pod: not self._damaged and may_clean(pod), tell=tell
+        )
 
     def begin(self) -> None:
         """Fill the actual state of the world with doubt about everything found."""
+        self._intents.sweep()
         found = self._intents.read()
         self._damaged = found.damaged
         reconstruction = Reconstruction(
@@ -68,6 +74,11 @@ class Recovery:
         """Volumes kept apart of which a record tells: they count as in use."""
         return self._quarantine.volumes()
 
+    def kept_apart(self) -> frozenset[KeptApart]:
+        """What lies in pods' directories, cannot be made sense of, and is told of by a record that is or was there."""
+        told = (leftover.found for leftover in self.leftovers if leftover.intent is not None or self._damaged)
+        return frozenset((each.plugin, each.inner_name, each.pod) for each in told if each.pod)
+
     def findings(self) -> Iterator[Finding]:
         for leftover in self.leftovers:
             yield Finding(
@@ -92,8 +103,11 @@ class Recovery:
             try:
                 self._host.make_directories(self._paths.root, 0o755)
                 self._host.write_durably(self._paths.root, {_MARKER: f"{boot}\n".encode()})
-            except OSError as error:  # it is missed by the next start only, which then doubts a little more
+            except OSError as error:
                 log.info("cannot mark that this boot was seen: %s", error)
+                # Without any mark the next start takes nothing for gone; with the old one it would take all for gone.
+                with suppress(OSError):
+                    self._host.remove_file(f"{self._paths.root}/{_MARKER}")
         return bool(before) and before != boot
 
     def _marked_boot(self) -> str:

@@ -13,8 +13,10 @@ from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.objects.pod import Pod
 from mooring.manager.claims import Claims
+from mooring.manager.expected_mounts import ExpectedMounts
 from mooring.manager.hangs import Hangs
 from mooring.manager.intents import Intents
+from mooring.manager.mount_watch import MountWatch
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.operations.context import OperationContext
 from mooring.manager.ownership_walks import OwnershipWalks
@@ -66,7 +68,8 @@ class VolumeManager(VolumeQueries):
         self._synced = asyncio.Event()
         self.desired = DesiredStateOfWorld(self._desire_changed)
         self.second_looks = SecondLooks(self.desired)
-        self._listeners: list[Listener] = [self.second_looks.listen]
+        self.expected = ExpectedMounts(host, paths.root)
+        self._listeners: list[Listener] = [self.second_looks.listen, self.expected.listen]
         self.actual = ActualStateOfWorld(lambda _: self._waits.notify_node())
         self.intents = Intents(host, paths.intents_dir)
         self.walks = OwnershipWalks(
@@ -81,6 +84,7 @@ class VolumeManager(VolumeQueries):
             node=node,
             intents=self.intents,
             walks=self.walks,
+            expected=self.expected,
         )
         self._sub_path_locks = context.sub_path_locks
         self.executor = OperationExecutor(context, strict=strict)
@@ -106,6 +110,18 @@ class VolumeManager(VolumeQueries):
             resync_interval=settings.resync_interval,
         )
         self._hangs = Hangs(host, is_wanted=self._subject.is_wanted, make_room=self.reconciler.make_room)
+        self.mount_watch = MountWatch(
+            host,
+            paths.root,
+            self.expected,
+            self.desired,
+            self.actual,
+            interval=settings.resync_interval,
+            tell=self.tell,
+            remake=self._show_again,
+        )
+        self.mount_watch.resume = self.reconciler.resume
+        self.mount_watch.pod_moved = self._waits.notify
         self._subject.touch = self.reconciler.touch
         self._subject.forget = self.reconciler.forget
         self._subject.pod_moved = self._waits.notify
@@ -219,6 +235,7 @@ class VolumeManager(VolumeQueries):
         if self.plugins.prober is not None:
             await self.plugins.prober.probe()  # what its plugins left is found below
         self.recovery.begin()
+        self._note_kept_apart()
         self._synced.set()
         self._touch_everything()
         try:
@@ -228,6 +245,8 @@ class VolumeManager(VolumeQueries):
                     tasks.create_task(self._hangs.run(), name="hangs"),
                     tasks.create_task(self._look_again_forever(), name="leftovers"),
                 ]
+                if self.settings.mount_events != "off":
+                    beside.append(tasks.create_task(self.mount_watch.run(), name="mounts"))
                 await self.reconciler.run()
                 for task in beside:
                     task.cancel()
@@ -241,11 +260,24 @@ class VolumeManager(VolumeQueries):
     async def _look_again_forever(self) -> None:
         """What was found and not understood may be by now: its plugin may have come, or its pod gone."""
         while self.recovery.leftovers:
+            told_by_records = set(self.recovery.volumes())
             for uid in self.recovery.look_again():
                 self.reconciler.touch(pod_key(uid))
                 for name, _ in self.actual.mounts_of_pod(uid):
                     self.reconciler.touch(name)
+            for name in sorted(told_by_records.difference(self.recovery.volumes())):
+                self.reconciler.touch(name)
+            self._note_kept_apart()
             await asyncio.sleep(self.settings.resync_interval)
+
+    def _note_kept_apart(self) -> None:
+        """Let nothing be taken from below what is kept apart, and look again at what waited for it."""
+        kept = self.recovery.kept_apart()
+        settled = {(plugin, name) for plugin, name, _ in self.gates.kept_apart - kept}
+        self._subject.gates = replace(self.gates, kept_apart=kept)
+        for volume in self.actual.volumes.values():
+            if (volume.plugin, volume.spec.name) in settled:
+                self.reconciler.touch(volume.name)
 
     async def _refresh_forever(self) -> None:
         """The fallback behind refresh by events: compare all content again, seldom."""

@@ -11,8 +11,10 @@ from mooring.host.paths import Paths
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.manager import container_mounts, sub_paths
-from mooring.manager.container_mounts import ContainerView, MountedVolume
+from mooring.manager.container_mounts import ContainerView, MountedVolume, SubPath
 from mooring.manager.environment import EnvironmentSources
+from mooring.manager.expected_mounts import ExpectedMounts
+from mooring.manager.mount_verdicts import Owner
 from mooring.manager.pod_locks import PodLocks
 from mooring.manager.recovery import Recovery
 from mooring.manager.volume_subject import VolumeSubject
@@ -41,14 +43,16 @@ class VolumeQueries:
     _objects: Objects | None
     _address: str
     _sub_path_locks: PodLocks
+    expected: ExpectedMounts
 
     def get_mounted_volumes_for_pod(self, uid: PodUid) -> Mapping[str, MountedVolume]:
         """By the names they have in the pod: the volumes it wants and can use now."""
         found: dict[str, MountedVolume] = {}
         for outer, name in self.desired.names_for_pod(uid).items():
-            if self.actual.is_mounted(uid, name):
+            plugin = self.plugins.plugins.get(self.desired.volumes[name].plugin)  # None: it has gone meanwhile
+            if plugin is not None and self.actual.is_mounted(uid, name):
                 mount = self.actual.volumes[name].mounts[uid]
-                offer = self.plugins.find_by_name(self.actual.volumes[name].plugin).offer(mount.spec)
+                offer = plugin.offer(mount.spec)
                 found[outer] = MountedVolume(
                     name=name,
                     inner_name=mount.spec.name,
@@ -72,11 +76,29 @@ class VolumeQueries:
             views = container_mounts.work_out(
                 pod, mounted, self._paths, self.environment_sources(), recursive_read_only=recursive_read_only
             )
-            return await self._host.run(
-                lambda: sub_paths.prepare(self._host, views),
-                risk=Risk.HANGING,
-                what=f"prepare the mounts of the containers of pod {pod.key!r}",
-            )
+            with self.expected.preparing(uid):
+                prepared = await self._host.run(
+                    lambda: sub_paths.prepare(self._host, views),
+                    risk=Risk.HANGING,
+                    what=f"prepare the mounts of the containers of pod {pod.key!r}",
+                )
+                self.expected.sub_paths_shown(uid, mounted, prepared)
+            return prepared
+
+    async def _show_again(self, owner: Owner, sub_path: SubPath) -> None:
+        """Make a sub-path that somebody else unmounted once more, as long as its volume is there."""
+        uid = owner.pod
+        assert uid is not None
+        async with self._sub_path_locks.of(uid):
+            if not self.actual.is_mounted(uid, owner.volume):
+                return
+            with self.expected.preparing(uid):
+                await self._host.run(
+                    lambda: sub_paths.show(self._host, sub_path),
+                    risk=Risk.HANGING,
+                    what=f"make the sub-path at {sub_path.target} again",
+                )
+                self.expected.expect(sub_path.target, owner, sub_path)
 
     def environment_sources(self) -> EnvironmentSources:
         """What the variables of containers are taken from."""
@@ -104,7 +126,8 @@ class VolumeQueries:
     def get_volumes_in_use(self) -> list[VolumeName]:
         """Attachable volumes that are wanted, there, or being worked on."""
         wanted = {name for name, volume in self.desired.volumes.items() if volume.attachable}
-        there = {n for n, volume in self.actual.volumes.items() if volume.attachability is Attachability.TRUE}
+        # What was found on disk may be attached: doubt counts as use.
+        there = {n for n, volume in self.actual.volumes.items() if volume.attachability is not Attachability.FALSE}
         return sorted(wanted | there | self._subject.attachable_in_flight() | set(self.recovery.volumes()))
 
     def volume_is_attached(self, name: VolumeName) -> bool:

@@ -117,9 +117,13 @@ class VolumeSubject:
             known=not self._states.runtime_removed(uid),
             has_wishes=bool(self.desired.names_for_pod(uid)),
             directory=self.actual.directories.get(uid, Presence.ABSENT),
-            may_hold=self.actual.may_hold(uid) or uid in self._in_flight,
+            may_hold=self.actual.may_hold(uid) or uid in self._in_flight or self._is_kept_apart(uid),
             gates=self.gates,
         )
+
+    def _is_kept_apart(self, uid: PodUid) -> bool:
+        """Whether something of a pod was found that nobody can make sense of."""
+        return any(pod == uid for _, _, pod in self.gates.kept_apart)
 
     def slot(self, operation: Operation) -> Slot:
         match operation:
@@ -172,9 +176,14 @@ class VolumeSubject:
                 inner_name = mount.spec.name if mount is not None else ""
                 self._in_flight.setdefault(pod, {})[operation] = inner_name
             held = self.actual.volumes.get(operation.volume)
-            if isinstance(operation, Unmount) and mount is None and held is not None:
+            if isinstance(operation, Unmount) and held is not None and not self._may_be_wanted(operation):
                 self.actual.put(in_doubt_while_unmounting(held, operation.pod))
         self._tell(Started(operation=operation, at=now))
+
+    def _may_be_wanted(self, operation: Unmount) -> bool:
+        """Whether a pod wants what is about to be unmounted, or wants something that cannot be worked out."""
+        wish = self.desired.mount(operation.pod, operation.volume)
+        return wish is not None or bool(self.desired.problems(operation.pod))
 
     def apply(self, operation: Operation, outcome: Outcome) -> bool:
         begun = self._begun.pop(operation)
@@ -196,7 +205,7 @@ class VolumeSubject:
             case Attach() | Stage():
                 return operation.volume not in self.desired.volumes
             case RemovePodDirectory():
-                return bool(self.desired.names_for_pod(operation.pod))
+                return bool(self.desired.names_for_pod(operation.pod) or self.desired.problems(operation.pod))
             case _:
                 return False
 

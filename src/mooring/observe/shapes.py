@@ -78,6 +78,22 @@ SHAPES: dict[str, dict[str, str]] = {
         "what": "what was found",
         "next_step": "what to do about it",
     },
+    "diagnosis (`doctor`)": {
+        "kind": (
+            "orphan, unknown-pod, empty, leftover, mount, dead-mount, stacked, hidden, read-only, deleted-source, "
+            "loop, staged, stray, unreadable, stale-socket, stale-lock, loop-device, data-file, record, debt, "
+            "half-written, store, mode, owner, secret-on-disk, secret-swap, old-copy, broken-content, "
+            "or of the machine: kernel, program, space, propagation, file-system, user-namespaces"
+        ),
+        "severity": "error, warning or info; what is only info leaves the exit status 0",
+        "where": "path of what was found, or of the loop device",
+        "what": "what it is, and why it could not be cleared when that was tried",
+        "whose": "the pod or CSI volume it was of, as far as anything tells; else null",
+        "holds": "the first paths that keep it from being cleared",
+        "next_step": "the exact safe thing to do; null when there is nothing",
+        "repair": "what `--repair` does about it, as the commands that would do the same; empty for nothing",
+        "state": "found; with `--repair` also repaired, or left when it should have been cleared and was not",
+    },
     "explanation (`explain`)": {
         "pod": "`namespace/name`",
         "uid": "UID of the pod",

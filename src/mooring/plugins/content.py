@@ -12,6 +12,7 @@ from collections.abc import Callable
 from mooring.errors import Refused
 from mooring.host.atomic_writer import DATA_LINK, write_payload
 from mooring.host.interface import Risk
+from mooring.host.mount_limits import MountTableFull
 from mooring.host.ownership_calls import Ownership
 from mooring.kube.objects.volumes import EmptyDirVolumeSource
 from mooring.plugins import empty_dir
@@ -25,6 +26,7 @@ Collect = Callable[[Setup], Content]
 """Works out the files of a volume; raises `NotYet` or `Refused` while nothing has been touched."""
 
 _PLAIN = EmptyDirVolumeSource()
+_MAKE_ROOM = "Make room or make the place writable; it is tried again by itself"
 
 
 class ContentMounter:
@@ -83,7 +85,7 @@ class ContentMounter:
             raise Refused(
                 f"cannot set up volume {request.spec.name!r}",
                 why=f"{error.strerror or error} at {error.filename or path}",
-                next_step="Make room or make the place writable; it is tried again by itself",
+                next_step=error.next_step if isinstance(error, MountTableFull) else _MAKE_ROOM,
             ) from error
 
     def _fill(self, request: Setup, path: str, payload: Payload, nested: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from mooring.host.durable_files import NEW
@@ -24,14 +24,25 @@ class MemoryDurableCalls(MemoryStorageCalls):
         self._before("write_durably", directory)
         with suppress(FileExistsError):
             self._files.make(directory, FileKind.DIRECTORY, 0o700)
-        for name, data in files.items():
-            with suppress(FileNotFoundError):
-                self._files.remove_file(f"{directory}/{name}{NEW}")
-            self._files.write(directory, [NewFile(path=f"{name}{NEW}", data=data, mode=0o600)])
+        try:
+            self._write_new(directory, files)
+        except OSError:
+            self._remove_new(directory, files)
+            raise
         for name in files:
             self._files.rename(f"{directory}/{name}{NEW}", f"{directory}/{name}")
             self._between("write_durably", f"{directory}/{name}")
         self._after("write_durably", directory)
+
+    def _write_new(self, directory: str, files: Mapping[str, bytes]) -> None:
+        self._remove_new(directory, files)
+        for name, data in files.items():
+            self._files.write(directory, [NewFile(path=f"{name}{NEW}", data=data, mode=0o600)])
+
+    def _remove_new(self, directory: str, names: Iterable[str]) -> None:
+        for name in names:
+            with suppress(FileNotFoundError):
+                self._files.remove_file(f"{directory}/{name}{NEW}")
 
     def boot_id(self) -> str:
         return f"boot-{self.boots}"

@@ -29,6 +29,7 @@ from mooring.testing.memory_devices import MemoryDevices
 from mooring.testing.memory_durable import MemoryDurableCalls
 from mooring.testing.memory_files import UMASK, MemoryFiles
 from mooring.testing.memory_health import MemoryHealthCalls
+from mooring.testing.memory_mount_events import MemoryMountWatchCalls
 from mooring.testing.memory_mounts import MemoryMounts
 from mooring.testing.memory_ownership import MemoryOwnershipCalls
 from mooring.testing.memory_tree import described, facts_of, failure, resolve, resolve_beneath, topmost
@@ -55,7 +56,7 @@ def _midnight() -> float:
     return 0.0
 
 
-class MemoryHost(MemoryDurableCalls, MemoryHealthCalls, MemoryOwnershipCalls):
+class MemoryHost(MemoryDurableCalls, MemoryHealthCalls, MemoryOwnershipCalls, MemoryMountWatchCalls):
     """A machine with one disk at `/` that only root uses.
 
     `before_call(method, path)` runs before each mutating call: what it raises means that the call did not happen.
@@ -74,6 +75,7 @@ class MemoryHost(MemoryDurableCalls, MemoryHealthCalls, MemoryOwnershipCalls):
         self.scheduler: Scheduler | None = None
         self._files = MemoryFiles(now, uid, gid, self._between)
         self._mounts = MemoryMounts(self._files.new_directory, noswap=noswap)
+        MemoryMountWatchCalls.__init__(self)
         self._root = self._files.root = self._mounts.root
         self._devices = MemoryDevices(self._files, self._mounts, self._program)
 

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Callable
 
 from mooring.host.interface import FileKind, MountFacts
+from mooring.host.mount_limits import worded
 from mooring.host.ownership_calls import GroupSwap
 from mooring.testing.memory_tree import (
     PAGE,
@@ -35,6 +36,11 @@ class MemoryMounts:
         disk = FileSystem("ext4", "/dev/sda1", _DISK_DEVICE, new_directory(0o755), None, "")
         self.root = Mount(1, None, disk.root, disk, disk.root, read_only=False)
         self._mounts: dict[int, Mount] = {1: self.root}
+        self.most = 100_000  # mounts, as Linux has it unless it is told otherwise
+
+    @property
+    def count(self) -> int:
+        return len(self._mounts)
 
     def facts(self) -> list[MountFacts]:
         """All mounts, each after the one it is mounted on."""
@@ -50,6 +56,10 @@ class MemoryMounts:
 
     def facts_at(self, path: str) -> MountFacts | None:
         mount = self.at(path)
+        return None if mount is None else _facts_of(mount)
+
+    def facts_by_id(self, identity: int) -> MountFacts | None:
+        mount = self._mounts.get(identity)
         return None if mount is None else _facts_of(mount)
 
     def mount_tmpfs(self, path: str, size: int | None, mode: int | None) -> None:
@@ -135,6 +145,9 @@ class MemoryMounts:
         self._mounts = {self.root.id: self.root}
         self.root.holds = 0
 
+    def make_writable(self, path: str) -> None:
+        self._required(path).read_only = False
+
     def _required(self, path: str) -> Mount:
         mount, node = resolve(self.root, path, follow=False)
         if node is not mount.root:
@@ -142,6 +155,8 @@ class MemoryMounts:
         return mount
 
     def _attach(self, parent: Mount, point: Node, file_system: FileSystem, root: Node, *, read_only: bool) -> Mount:
+        if len(self._mounts) >= self.most:
+            raise worded(failure(errno.ENOSPC, ""), path_of(parent, point))
         self._last_id += 1
         mount = Mount(self._last_id, parent, point, file_system, root, read_only)
         mount.attach()

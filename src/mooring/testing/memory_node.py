@@ -51,6 +51,7 @@ class MemoryNode:
         self._states = states
         self._plugins = plugins
         self._tokens = tokens
+        self.wall_offset = 0.0  # seconds by which somebody has set the machine's clock
         self.manager = self.new_manager()
 
     def new_manager(self) -> VolumeManager:
@@ -82,7 +83,7 @@ class MemoryNode:
         self.manager.tell(notice)
 
     def _data_directory(self) -> str:
-        seconds = asyncio.get_running_loop().time()
+        seconds = asyncio.get_running_loop().time() + self.wall_offset
         return data_directory_name(EPOCH + timedelta(seconds=seconds), self.random)
 
     @asynccontextmanager

@@ -55,6 +55,11 @@ def in_doubt_while_unmounting(actual: ActualVolume, pod: PodUid) -> ActualVolume
     return replace(actual, mounts={**actual.mounts, pod: replace(mount, presence=Presence.UNCERTAIN)})
 
 
+def in_doubt_after_loss(actual: ActualVolume, pod: PodUid | None) -> ActualVolume:
+    """What is known of a volume once somebody else unmounted it from a pod, or its stage (None)."""
+    return replace(actual, stage=Presence.UNCERTAIN) if pod is None else in_doubt_while_unmounting(actual, pod)
+
+
 def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> ActualVolume:
     """What is known of a volume after an operation ended."""
     after = replace(actual, failures=_failures(actual, operation, outcome), spec=_spec(actual, operation, outcome))

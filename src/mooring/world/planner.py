@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredMount, DesiredVolume
-from mooring.world.names import PodUid
+from mooring.world.names import PluginName, PodUid
 from mooring.world.operations import (
     Attach,
     Detach,
@@ -34,6 +34,7 @@ class Reason(enum.Enum):
     NOT_REPORTED_IN_USE = "the node's status does not list it as in use yet"
     USED_BY_ANOTHER_POD = "its access mode is ReadWriteOncePod, and another pod uses it"
     NAMESAKE_STILL_THERE = "a volume of this name and of another type, which the pod had before, is still there"
+    KEPT_APART = "something of it was found on disk for a pod, and cannot be made sense of"
     DIRECTORY_BEING_REMOVED = "the directory of an earlier pod with this UID is still being removed"
 
 
@@ -46,6 +47,10 @@ class Wait:
     detail: str = ""
 
 
+KeptApart = tuple[PluginName, str, PodUid]
+"""Plugin, inner name and pod of something that was found on disk and could not be made sense of."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
     """What must be known about the node before something is taken away."""
@@ -56,6 +61,7 @@ class Gates:
     pods_in_doubt: frozenset[PodUid] = frozenset()  # known and not terminated, wishes not all worked out
     pods_with_containers: Mapping[PodUid, str] = field(default_factory=dict)  # and what is known of these
     pods_being_removed: frozenset[PodUid] = frozenset()
+    kept_apart: frozenset[KeptApart] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +127,7 @@ def _missing(
     if desired is None:
         return
     due = [pod for pod in sorted(desired.mounts) if _is_due(desired, actual, pod)]
-    if not due:
+    if not due and not (desired.stageable and _is_stage_in_doubt(actual)):
         return
     if desired.attachable and _needs_attaching(actual, gates):
         may_attach = gates.attaches_itself or desired.reported_in_use
@@ -134,6 +140,11 @@ def _missing(
         held = Reason.NAMESAKE_STILL_THERE if pod in namesakes else _cannot_mount(desired, actual, gates, pod)
         refresh = actual is not None and _is_present(actual.mounts.get(pod))
         yield Wait(pod, held) if held is not None else Mount(desired.name, pod, refresh)
+
+
+def _is_stage_in_doubt(actual: ActualVolume | None) -> bool:
+    """Whether the stage may be gone from under pods that have the volume: the next one must find it in place."""
+    return actual is not None and actual.stage is Presence.UNCERTAIN
 
 
 def _needs_attaching(actual: ActualVolume | None, gates: Gates) -> bool:
@@ -165,9 +176,17 @@ def _is_present(mount: ActualMount | None) -> bool:
 def _cannot_mount(desired: DesiredVolume, actual: ActualVolume | None, gates: Gates, pod: PodUid) -> Reason | None:
     if pod in gates.pods_being_removed:
         return Reason.DIRECTORY_BEING_REMOVED
-    if _is_exclusive(desired.mounts[pod]) and _elsewhere(desired, actual, pod):
-        return Reason.USED_BY_ANOTHER_POD
+    if _is_exclusive(desired.mounts[pod]):
+        if _elsewhere(desired, actual, pod):
+            return Reason.USED_BY_ANOTHER_POD
+        if _kept_apart(desired.plugin, desired.mounts[pod].spec.name, gates) - {pod}:
+            return Reason.KEPT_APART
     return None
+
+
+def _kept_apart(plugin: PluginName, inner_name: str, gates: Gates) -> set[PodUid]:
+    """Pods that may have a volume of this name, although nobody can tell."""
+    return {pod for kept, name, pod in gates.kept_apart if (kept, name) == (plugin, inner_name)}
 
 
 def _is_exclusive(mount: DesiredMount) -> bool:
@@ -188,6 +207,8 @@ def _leftover(desired: DesiredVolume | None, actual: ActualVolume | None, gates:
     if desired is not None or actual is None or actual.mounts or actual.is_vacant:
         return
     held = _held(actual, gates, None)
+    if held is None and _kept_apart(actual.plugin, actual.spec.name, gates):
+        held = Reason.KEPT_APART  # it may be what lies below that
     if held is not None:
         yield Wait(None, held)
     elif actual.stage is not Presence.ABSENT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable
 
 import click
@@ -10,6 +11,7 @@ import msgspec
 
 from mooring.daemon.options import output_option
 from mooring.errors import InvalidInput
+from mooring.testing.simulation.history import LEAST_CRASHES
 from mooring.testing.simulation.planted_bugs import PLANTED, planted
 from mooring.testing.simulation.reporting import (
     Totals,
@@ -26,18 +28,35 @@ from mooring.testing.simulation.shrink import shrink
 @click.command()
 @click.option("--histories", type=click.IntRange(min=1), default=100, show_default=True, help="How many to run.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first one's seed; the others follow it.")
+@click.option(
+    "--crashes",
+    type=click.IntRange(min=0),
+    default=LEAST_CRASHES,
+    show_default=True,
+    help="How many crashes each has at least.",
+)
 @click.option("--script", metavar="FILE", help="Run this one script (JSON) instead; - reads it from stdin.")
 @click.option("--plant", type=click.Choice(sorted(PLANTED)), help="Plant a bug, to check the simulation itself.")
 @output_option("text", "json")
-def simulate(histories: int, seed: int, script: str | None, plant: str | None, output: str) -> int:
+def simulate(histories: int, seed: int, crashes: int, script: str | None, plant: str | None, output: str) -> int:
     """Run seeded histories of a whole node in memory, with faults and crashes.
 
-    After every step it is checked that no data is lost, that what counts as mounted is there, that nothing is taken
-    away too early and nothing is left behind. A violated rule is shown with the shortest script found for it.
+    Pods share disks of drivers that attach, stage and publish and answer as they like, beside volumes of mooring's
+    own. After every step it is checked that no data is lost, that what counts as mounted is there, that nothing is
+    taken away too early, that all a driver has is written down, and at the end that nothing is left behind. A
+    violated rule is shown with the shortest script found for it.
     """
-    scripts = [_read(script)] if script is not None else scripts_of(seed, histories)
+    scripts = [_read(script)] if script is not None else scripts_of(seed, histories, crashes)
+    logging.getLogger("mooring").addHandler(logging.NullHandler())  # what managers log is in the histories
     with planted(plant):
-        return _print_document(scripts) if output == "json" else _print_summary(scripts, plant)
+        again = _again(crashes, plant)
+        return _print_document(scripts) if output == "json" else _print_summary(scripts, again)
+
+
+def _again(crashes: int, plant: str | None) -> str:
+    """The options that a failing history has to be run with again."""
+    wanted = f" --crashes {crashes}" if crashes != LEAST_CRASHES else ""
+    return f"{wanted} --plant {plant}" if plant is not None else wanted
 
 
 def _read(script: str) -> Script:
@@ -56,7 +75,7 @@ def _print_document(scripts: Iterable[Script]) -> int:
     return 0 if document["failure"] is None else 1
 
 
-def _print_summary(scripts: Iterable[Script], plant: str | None) -> int:
+def _print_summary(scripts: Iterable[Script], again: str) -> int:
     totals = Totals()
     failure: History | None = None
     for history in run_until_failure(scripts):
@@ -65,17 +84,16 @@ def _print_summary(scripts: Iterable[Script], plant: str | None) -> int:
     click.echo(str(totals))
     if failure is None:
         return 0
-    _print_failure(failure, plant)
+    _print_failure(failure, again)
     return 1
 
 
-def _print_failure(failure: History, plant: str | None) -> None:
+def _print_failure(failure: History, again: str) -> None:
     """The seed and the rule, then the shortest script that breaks it, for reading and for running."""
     shrunk = shrink(failure).history
     assert failure.violation is not None
     assert shrunk.violation is not None
     seed = failure.script.seed
-    again = f" --plant {plant}" if plant is not None else ""
     click.echo(f"\nThe history of seed {seed} violates {failure.violation}", err=True)
     click.echo(f"It goes wrong in {len(shrunk.script.steps)} steps as well: {shrunk.violation}\n", err=True)
     for line in numbered_steps(shrunk.script):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mooring.errors import NotYet
+from mooring.errors import NotYet, Refused
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
+from mooring.manager.expected_mounts import ExpectedMounts
 from mooring.manager.intents import Intent, Intents
 from mooring.manager.ownership_walks import OwnershipWalks
 from mooring.manager.pod_locks import PodLocks
@@ -32,6 +33,7 @@ class OperationContext:
     node: Callable[[], NodeFacts]
     intents: Intents
     walks: OwnershipWalks
+    expected: ExpectedMounts
     sub_path_locks: PodLocks = field(default_factory=PodLocks)
 
     async def note(
@@ -67,7 +69,13 @@ class OperationContext:
             # The wish went while the operation waited for its turn to run. Nothing was tried, so doubt stays as it is.
             raise NotYet(f"nothing to do for {name!r}", why="no pod wants the volume any more")
         spec = volume.mounts[min(volume.mounts)].spec
-        return volume, spec, self.plugins.find_by_name(volume.plugin).offer(spec)
+        try:
+            return volume, spec, self.plugins.find_by_name(volume.plugin).offer(spec)
+        except Refused as error:
+            if name not in self.actual.volumes:
+                raise
+            # Nobody was asked, so this says nothing of what an earlier try may have left.
+            raise NotYet(error.what, why=error.why, next_step="It goes on when its plugin is back") from error
 
     def holding(self, name: VolumeName) -> tuple[ActualVolume, Offer]:
         """A volume that is or may be there, and what its plugin offers."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 from mooring.errors import Doubtful, NotYet, Refused
-from mooring.host.interface import Risk
+from mooring.host.interface import Host, Risk
 from mooring.manager import sub_paths
+from mooring.manager.mount_verdicts import Owner, described
 from mooring.manager.node_affinity import matches_node
 from mooring.manager.operations.context import OperationContext
 from mooring.manager.operations.pod_directory import make_pod_directories
@@ -24,9 +26,9 @@ from mooring.world.spec import VolumeSpec
 async def mount(context: OperationContext, operation: Mount) -> Outcome:
     """Make a volume usable for one pod, or look at its content again."""
     volume, wish = _wanted(context, operation)
-    offer = context.plugins.find_by_name(volume.plugin).offer(wish.spec)
     before = context.actual.mount(operation.pod, operation.volume)
     try:
+        offer = context.plugins.find_by_name(volume.plugin).offer(wish.spec)
         check_spec(wish.spec, offer, context.node())
         if fs_group(wish.pod) is not None and not operation.refresh:
             fs_group_mode(wish.pod)
@@ -42,6 +44,10 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
         await context.note(operation, offer, wish.spec, offer.mounter.path(operation.pod, wish.spec), wish.pod.key)
         _, wish = _wanted(context, operation)
     request = _request(context, operation, wish, before)
+    if not operation.refresh:
+        what = f"cannot mount volume {wish.spec.name!r}"
+        context.expected.refuse_cover(offer.mounter.path(operation.pod, wish.spec), what)
+        context.expected.refuse_lost_stage(request.stage_path, what)
     again = await _set_up(context, operation, volume, wish, offer, request)
     return Outcome(
         result=Result.DONE,
@@ -115,22 +121,43 @@ def check_spec(spec: VolumeSpec, offer: Offer, node: NodeFacts) -> None:
 
 async def unmount(context: OperationContext, operation: Unmount) -> Outcome:
     """Take a volume away from one pod."""
-    volume, _ = context.holding(operation.volume)
+    volume = context.actual.volumes[operation.volume]
     held = volume.mounts.get(operation.pod)
     if held is None:
         return Outcome(result=Result.DONE)
     _refuse_wanted(context, operation)
+    offer = context.plugins.find_by_name(volume.plugin).offer(held.spec)
+    path, what = offer.mounter.path(operation.pod, held.spec), f"cannot unmount volume {held.spec.name!r}"
+    context.expected.refuse_foreign(path, Owner(operation.volume, operation.pod), what)
     await _clean_sub_paths(context, operation.pod, held.spec)
     _refuse_wanted(context, operation)
-    offer = context.plugins.find_by_name(volume.plugin).offer(held.spec)
-    await offer.mounter.tear_down(operation.pod, held.spec)
+    try:
+        await offer.mounter.tear_down(operation.pod, held.spec)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            refuse_mounts_below(context.host, path, what)
+        raise
     return Outcome(result=Result.DONE)
+
+
+def refuse_mounts_below(host: Host, path: str, what: str) -> None:
+    """Name what is mounted below a volume, such as by a container with Bidirectional propagation, and keeps it."""
+    below = [mount for mount in host.mounts() if mount.path.startswith(f"{path}/")]
+    if below:
+        others = f" and {len(below) - 1} more" if len(below) > 1 else ""
+        raise Doubtful(
+            what,
+            why=f"{described(below[-1])} is mounted below it at {below[-1].path}{others}",
+            next_step=f"Unmount it with `umount {below[-1].path}`; it is tried again by itself",
+        )
 
 
 def _refuse_wanted(context: OperationContext, operation: Unmount) -> None:
     if context.desired.mount(operation.pod, operation.volume) is not None:
         # The wish came back while the operation waited for its turn to run.
         raise NotYet("nothing to unmount", why="the pod wants the volume again")
+    if context.desired.problems(operation.pod):
+        raise NotYet("nothing to unmount yet", why="the pod is known again, and what it wants cannot be worked out")
 
 
 async def _clean_sub_paths(context: OperationContext, pod: PodUid, spec: VolumeSpec) -> None:

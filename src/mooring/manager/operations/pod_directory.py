@@ -28,7 +28,7 @@ async def make(context: OperationContext, operation: MakePodDirectory) -> Outcom
 
 
 async def remove(context: OperationContext, operation: RemovePodDirectory) -> Outcome:
-    if context.desired.names_for_pod(operation.pod):
+    if context.desired.names_for_pod(operation.pod) or context.desired.problems(operation.pod):
         # The pod came back while the operation waited for its turn to run.
         raise NotYet("nothing to remove", why="the pod wants volumes again")
     await _unmount_sub_paths(context, operation.pod)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mooring.host.durable_files import NEW
 from mooring.host.interface import FileKind
 from mooring.manager.volume_manager import VolumeManager
+from mooring.testing.memory_host import Snapshot
 from mooring.testing.memory_node import MemoryNode
+from mooring.testing.simulation.disks import DRIVERS
+from mooring.testing.simulation.driver_effects import STORE
+from mooring.testing.simulation.drivers import Drivers
 from mooring.testing.simulation.journal import Violation
 from mooring.testing.simulation.oracle import (
     Expected,
     ExpectedFile,
     directory_mode,
     expected_content,
+    is_content,
     is_in_memory,
     volume_name,
     volume_path,
 )
-from mooring.testing.simulation.wishes import EmptyDirWish, HostPathWish, PodWish, VolumeWish
+from mooring.testing.simulation.watcher import Watcher
+from mooring.testing.simulation.wishes import DiskWish, HostPathWish, InlineWish, PodWish, VolumeWish
 from mooring.testing.simulation.world_model import WorldModel
 from mooring.world.explain import report_volume
 from mooring.world.names import PodUid, VolumeName
@@ -26,11 +33,14 @@ from mooring.world.names import PodUid, VolumeName
 class Invariants:
     """Compares the machine and the manager's word with the world model."""
 
-    def __init__(self, node: MemoryNode, model: WorldModel) -> None:
+    def __init__(self, node: MemoryNode, model: WorldModel, drivers: Drivers, watcher: Watcher) -> None:
+        self._watcher = watcher
         self._node = node
+        self._drivers = drivers
         self._host = node.host
         self._root = node.paths.root
         self._model = model
+        self._before: Snapshot
 
     @property
     def _manager(self) -> VolumeManager:
@@ -59,10 +69,12 @@ class Invariants:
         """I18, I20: every volume that is reported mounted is there, with content that it once was to have."""
         for pod, volume in self._model.volumes():
             mounted = self._manager.get_mounted_volumes_for_pod(PodUid(pod.uid)).get(volume.name)
-            if mounted is None or isinstance(volume, HostPathWish):
-                continue  # nothing of a hostPath is ours
+            if self._watcher.is_disturbed(pod.uid, volume):
+                continue
+            if mounted is None or isinstance(volume, HostPathWish | DiskWish | InlineWish):
+                continue  # nothing of a hostPath is ours, and drivers have their own judge
             self._check_directory(pod, volume)
-            if isinstance(volume, EmptyDirWish):
+            if not is_content(volume):
                 continue
             path = volume_path(self._root, pod.uid, volume)
             self._check_version(pod, volume, path)
@@ -82,10 +94,10 @@ class Invariants:
     def check_readers(self, changed: str) -> None:
         """I18 in the middle of an operation, after a call that changed this path: containers may read just now."""
         for pod, volume in self._model.volumes():
-            path = volume_path(self._root, pod.uid, volume)
-            if not changed.startswith(path) or isinstance(volume, EmptyDirWish | HostPathWish):
+            if not is_content(volume):
                 continue
-            if volume.name in self._manager.get_mounted_volumes_for_pod(PodUid(pod.uid)):
+            path = volume_path(self._root, pod.uid, volume)
+            if changed.startswith(path) and volume.name in self._manager.get_mounted_volumes_for_pod(PodUid(pod.uid)):
                 self._check_version(pod, volume, path)
 
     def _is_up_to_date(self, pod: PodWish, volume: VolumeWish) -> bool:
@@ -131,11 +143,11 @@ class Invariants:
         """I19, I28: all that can be mounted is, exactly as wanted; all that cannot has its true cause; no more."""
         for pod, volume in self._model.volumes():
             expected = expected_content(pod, volume, self._model.objects)
-            missing = expected.missing or self._missing_path(volume)
+            missing = expected.missing or self._missing_path(volume) or self._model.missing_of(volume)
             mounted = volume.name in self._manager.get_mounted_volumes_for_pod(PodUid(pod.uid))
             if missing and not mounted:
                 self._check_cause(pod, volume, missing)
-            elif not missing:
+            elif not missing and not isinstance(volume, DiskWish | InlineWish):
                 self._check_shows(pod, volume, expected, mounted)
         for pod in self._model.pods.values():
             self._check_pod_directory(pod)
@@ -150,17 +162,26 @@ class Invariants:
     def _check_cause(self, pod: PodWish, volume: VolumeWish, missing: tuple[str, ...]) -> None:
         name, uid = VolumeName(volume_name(pod.uid, volume)), PodUid(pod.uid)
         manager = self._manager
+        problem = manager.desired.problems(uid).get(volume.name)
+        if problem is not None and all(each in str(problem) for each in missing):
+            return
         desired, actual = manager.desired.volumes.get(name), manager.actual.volumes.get(name)
         if desired is None:
             raise Violation("I19", f"volume {volume.name!r} of {pod.uid} is not even wanted")
         running = manager.reconciler.pending.running(name)
-        report = report_volume(uid, volume.name, desired, actual, manager.gates, running)
+        others = manager.namesakes(name)
+        if uid in others and self._model.may_keep(pod.uid):
+            return  # it waits for another one of its name, which stays
+        report = report_volume(uid, volume.name, desired, actual, manager.gates, running, namesakes=others)
         if not all(each in (report.cause or "") for each in missing):
             what = f"volume {volume.name!r} of {pod.uid} lacks {', '.join(missing)}, and its cause is {report.cause!r}"
             raise Violation("cause", what)
 
     def _check_shows(self, pod: PodWish, volume: VolumeWish, expected: Expected, mounted: bool) -> None:
         where = f"volume {volume.name!r} of {pod.uid}"
+        waits = PodUid(pod.uid) in self._manager.namesakes(VolumeName(volume_name(pod.uid, volume)))
+        if not mounted and waits and self._model.may_keep(pod.uid):
+            return
         if not mounted:
             raise Violation("I28", f"{where} could be mounted and is not")
         path = volume_path(self._root, pod.uid, volume)
@@ -169,7 +190,7 @@ class Invariants:
             raise Violation("I28", f"{where} is reported at {reported} and belongs at {path}")
         if isinstance(volume, HostPathWish) and volume.check and self._host.look(path) is None:
             raise Violation("I28", f"{where} counts as mounted, and {path} is not there")
-        if isinstance(volume, EmptyDirWish | HostPathWish):
+        if not is_content(volume):
             return
         shown = self._shown(path)
         if shown != expected.files:
@@ -190,32 +211,67 @@ class Invariants:
     def _surplus(self) -> Iterator[str]:
         """Pod directories, volume directories and mounts that nothing wants and nothing stands in the way of."""
         wanted = {volume_path(self._root, pod.uid, volume): volume for pod, volume in self._model.volumes()}
-        foreign = [obstacle.path for obstacle in self._model.obstacles if obstacle.mounted]
-        memory = [path for path, volume in wanted.items() if is_in_memory(volume)]
-        for facts in self._host.mounts()[1:]:
-            if facts.path in memory or facts.path in foreign:
-                (memory if facts.path in memory else foreign).remove(facts.path)
-            elif not any(facts.path.startswith(self._node.paths.pod_dir(o.uid)) for o in self._model.obstacles):
-                yield facts.path
+        yield from self._surplus_mounts([path for path, volume in wanted.items() if is_in_memory(volume)])
         for uid in self._names(self._node.paths.pods_dir):
             directory = self._node.paths.pod_dir(uid)
-            if self._model.is_obstructed(uid):
+            if self._model.is_obstructed(uid) or self._model.may_keep(uid):
                 continue
-            if self._model.by_uid(uid) is None:
+            kept = [path for path in self._volume_paths(directory) if path.rpartition("/")[2] in self._model.traceless]
+            if self._model.by_uid(uid) is None and not kept:
                 yield directory
-            for plugin in self._names(f"{directory}/volumes"):
-                for name in self._names(f"{directory}/volumes/{plugin}"):
-                    if f"{directory}/volumes/{plugin}/{name}" not in wanted:
-                        yield f"{directory}/volumes/{plugin}/{name}"
+            yield from (path for path in self._volume_paths(directory) if path not in wanted and path not in kept)
+
+    def _volume_paths(self, directory: str) -> Iterator[str]:
+        for kind in ("volumes", "volumeDevices"):
+            for plugin in self._names(f"{directory}/{kind}"):
+                for name in self._names(f"{directory}/{kind}/{plugin}"):
+                    yield f"{directory}/{kind}/{plugin}/{name}"
+
+    def _surplus_mounts(self, memory: list[str]) -> Iterator[str]:
+        allowed = [
+            *memory,
+            *(obstacle.path for obstacle in self._model.obstacles if obstacle.mounted),
+            *(thing.place(self._root) for thing in self._drivers.held if not thing.block),
+        ]
+        kept = [
+            f"{self._node.paths.pod_dir(uid)}/"
+            for uid in self._names(self._node.paths.pods_dir)
+            if self._model.may_keep(uid) or self._model.is_obstructed(uid)
+        ]
+        for facts in self._host.mounts()[1:]:
+            if facts.path in allowed:
+                allowed.remove(facts.path)
+            elif not facts.path.startswith(tuple(kept)):
+                yield facts.path
+
+    def _lasting(self) -> set[str]:
+        """The few places of mooring's own that stay: its directories, and the mark of the last boot."""
+        paths = self._node.paths
+        stages = [f"{paths.plugin_dir(driver)}/stages" for driver in DRIVERS]
+        marks = [f"{paths.root}/boot-id", f"{paths.root}/boot-id{NEW}"]  # the second when a crash came between
+        places = [paths.pods_dir, paths.intents_dir, *marks, *stages]
+        return {above for place in places for above in _and_above(place)}
 
     def _names(self, path: str) -> list[str]:
         return self._host.names_in(path) if self._host.look(path) is not None else []
 
     # -- at the very end -----------------------------------------------------------------------------------------
+    def remember(self) -> None:
+        """Keep what the machine is like before the first manager starts."""
+        self._before = self._host.snapshot()
+
     def check_empty(self) -> None:
         """I27: nothing is left on the machine or in the manager."""
         for path in self._surplus():
             raise Violation("I27", f"{path} is left")
+        now = self._host.snapshot()
+        if now.mounts != self._before.mounts:
+            raise Violation("I27", f"the machine has other mounts than before: {', '.join(now.mounts)}")
+        for path in sorted(now.entries.keys() - self._before.entries.keys() - self._lasting()):
+            if not path.startswith(LASTING):
+                raise Violation("I27", f"{path} is left")
+        for path in sorted(self._before.entries.keys() - now.entries.keys()):
+            raise Violation("I27", f"{path} was there before everything, and is gone")
         manager = self._manager
         parts = {
             "desired state": manager.desired.is_empty(),
@@ -229,8 +285,16 @@ class Invariants:
             raise Violation("I27", f"something is left in the manager: {', '.join(left)}")
 
 
+LASTING = ("/srv", STORE)
+"""What pods and people have on the machine, whatever mooring does."""
+
 PRECIOUS = "/srv/foreign/precious"
 """A file of somebody else, seen through foreign mounts."""
+
+
+def _and_above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
 
 
 def _brief(files: object) -> str:

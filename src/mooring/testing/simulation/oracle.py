@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mooring.testing.simulation.disks import PLAIN, unique_name
 from mooring.testing.simulation.wishes import (
+    DiskWish,
     DownwardWish,
     EmptyDirWish,
     HostPathWish,
+    InlineWish,
     ObjectWish,
     PodWish,
     ProjectedWish,
@@ -46,10 +49,21 @@ def plugin_of(wish: VolumeWish) -> str:
             return "kubernetes.io/projected"
         case ObjectWish():
             return "kubernetes.io/secret" if wish.kind == "Secret" else "kubernetes.io/configmap"
+        case DiskWish():
+            return wish.of.driver
+        case InlineWish():
+            return PLAIN
+
+
+def inner_name(wish: VolumeWish) -> str:
+    """What the volume is called on disk: a PersistentVolume has a name of its own."""
+    return wish.disk if isinstance(wish, DiskWish) else wish.name
 
 
 def volume_name(uid: str, wish: VolumeWish) -> str:
-    """The unique name of a volume that belongs to one pod."""
+    """The unique name of a volume of a pod."""
+    if isinstance(wish, DiskWish):
+        return unique_name(wish.of.driver, wish.disk, uid)
     return f"{plugin_of(wish)}/{uid}-{wish.name}"
 
 
@@ -57,7 +71,13 @@ def volume_path(root: str, uid: str, wish: VolumeWish) -> str:
     """Where containers find the volume."""
     if isinstance(wish, HostPathWish):
         return wish.path
-    return f"{root}/pods/{uid}/volumes/{plugin_of(wish).replace('/', '~')}/{wish.name}"
+    kind = "volumeDevices" if isinstance(wish, DiskWish) and wish.of.block else "volumes"
+    return f"{root}/pods/{uid}/{kind}/{plugin_of(wish).replace('/', '~')}/{inner_name(wish)}"
+
+
+def is_content(wish: VolumeWish) -> bool:
+    """Whether the volume shows objects or the pod itself."""
+    return isinstance(wish, ObjectWish | DownwardWish | ProjectedWish)
 
 
 def is_in_memory(wish: VolumeWish) -> bool:
@@ -65,7 +85,7 @@ def is_in_memory(wish: VolumeWish) -> bool:
     match wish:
         case EmptyDirWish():
             return wish.memory
-        case HostPathWish():
+        case HostPathWish() | DiskWish() | InlineWish():
             return False
         case ObjectWish():
             return wish.kind == "Secret"
@@ -80,9 +100,9 @@ def directory_mode(pod: PodWish, wish: VolumeWish) -> int:
 
 
 def expected_content(pod: PodWish, wish: VolumeWish, objects: Objects) -> Expected:
-    """The files that the volume's sources give. An emptyDir and a hostPath have none of their own."""
+    """The files that the volume's sources give. All but content volumes have none of their own."""
     match wish:
-        case EmptyDirWish() | HostPathWish():
+        case EmptyDirWish() | HostPathWish() | DiskWish() | InlineWish():
             return Expected()
         case ObjectWish() | DownwardWish():
             texts, missing = _part(pod, wish, objects)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from mooring.engine.reconciler import Reconciler
 from mooring.host import atomic_writer
@@ -16,16 +16,12 @@ from mooring.manager.operations.context import OperationContext
 from mooring.manager.reconstruction import Reconstruction
 from mooring.manager.volume_subject import VolumeSubject
 from mooring.plugins import empty_dir
+from mooring.testing.simulation.planted_device_bugs import DEVICE_BUGS
+from mooring.testing.simulation.planting import PlantedBug, swapped
 from mooring.world import outcomes, planner
 from mooring.world.operations import Mount, Operation, Unmount
 from mooring.world.outcomes import Outcome
 from mooring.world.presence import Presence, Result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlantedBug:
-    says: str
-    plant: Callable[[], AbstractContextManager[None]]
 
 
 def planted(name: str | None) -> AbstractContextManager[None]:
@@ -33,29 +29,19 @@ def planted(name: str | None) -> AbstractContextManager[None]:
     return nullcontext() if name is None else PLANTED[name].plant()
 
 
-@contextmanager
-def _swapped(owner: object, name: str, value: object) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
-
-
 # -- doubt -----------------------------------------------------------------------------------------------------------
 def _forget_failed_unmounts() -> AbstractContextManager[None]:
     def after_teardown(before: Presence, result: Result) -> Presence:
         return before if result is Result.NOT_YET else Presence.ABSENT
 
-    return _swapped(outcomes, "after_teardown", after_teardown)
+    return swapped(outcomes, "after_teardown", after_teardown)
 
 
 def _trust_failed_unmounts() -> AbstractContextManager[None]:
     def after_teardown(before: Presence, result: Result) -> Presence:
         return Presence.ABSENT if result is Result.DONE else Presence.PRESENT
 
-    return _swapped(outcomes, "after_teardown", after_teardown)
+    return swapped(outcomes, "after_teardown", after_teardown)
 
 
 def _apply_outcomes_twice() -> AbstractContextManager[None]:
@@ -71,20 +57,20 @@ def _apply_outcomes_twice() -> AbstractContextManager[None]:
         asyncio.get_running_loop().call_later(1.0, again)
         return succeeded
 
-    return _swapped(VolumeSubject, "apply", apply)
+    return swapped(VolumeSubject, "apply", apply)
 
 
 def _forget_what_is_on_disk() -> AbstractContextManager[None]:
-    return _swapped(Reconstruction, "run", lambda _: [])
+    return swapped(Reconstruction, "run", lambda _: [])
 
 
 # -- deciding --------------------------------------------------------------------------------------------------------
 def _unmount_before_sources_are_heard() -> AbstractContextManager[None]:
-    return _swapped(planner, "_held", lambda *_: None)
+    return swapped(planner, "_held", lambda *_: None)
 
 
 def _lose_wake_ups() -> AbstractContextManager[None]:
-    return _swapped(Reconciler, "_wake", lambda *_: None)
+    return swapped(Reconciler, "_wake", lambda *_: None)
 
 
 def _lose_refreshes() -> AbstractContextManager[None]:
@@ -95,7 +81,7 @@ def _lose_refreshes() -> AbstractContextManager[None]:
         wish = context.desired.mount(operation.pod, operation.volume)
         return replace(outcome, revision=wish.revision) if wish is not None else outcome
 
-    return _swapped(mounting, "mount", mount)
+    return swapped(mounting, "mount", mount)
 
 
 # -- doing -----------------------------------------------------------------------------------------------------------
@@ -108,7 +94,7 @@ def _delete_through_foreign_mounts() -> AbstractContextManager[None]:
             original(host, path, ready)
 
     original = empty_dir.dismantle
-    return _swapped(empty_dir, "dismantle", dismantle)
+    return swapped(empty_dir, "dismantle", dismantle)
 
 
 def _remove_all_below(host: Host, path: str) -> None:
@@ -128,7 +114,7 @@ def _start_every_empty_dir_afresh() -> AbstractContextManager[None]:
             empty_dir.dismantle(host, wanted.path, wanted.ready)
         original(host, wanted)
 
-    return _swapped(empty_dir, "prepare", prepare)
+    return swapped(empty_dir, "prepare", prepare)
 
 
 def _switch_before_writing() -> AbstractContextManager[None]:
@@ -151,7 +137,7 @@ def _switch_before_writing() -> AbstractContextManager[None]:
         if set_ownership is not None:
             set_ownership(f"{directory}/{stamp}")
 
-    return _swapped(atomic_writer, "_publish", publish)
+    return swapped(atomic_writer, "_publish", publish)
 
 
 PLANTED: dict[str, PlantedBug] = {
@@ -181,5 +167,6 @@ PLANTED: dict[str, PlantedBug] = {
     "half-written-content": PlantedBug(
         says="readers are sent to new content before it is complete", plant=_switch_before_writing
     ),
+    **DEVICE_BUGS,
 }
 """By name, as `mooring simulate --plant` takes them."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import msgspec
 
-from mooring.testing.simulation.history import make_script
+from mooring.testing.simulation.history import LEAST_CRASHES, make_script
 from mooring.testing.simulation.runner import History, run_script
 from mooring.testing.simulation.script import Script, describe
 from mooring.testing.simulation.shrink import shrink
@@ -23,9 +23,12 @@ class Totals:
     faults: int = 0
     operations: int = 0
     virtual_seconds: float = 0.0
+    fewest_crashes: int | None = None  # in one history
 
     def add(self, history: History) -> None:
         self.histories += 1
+        fewest = self.fewest_crashes
+        self.fewest_crashes = history.crashes if fewest is None else min(fewest, history.crashes)
         self.steps += history.steps
         self.crashes += history.crashes
         self.faults += history.faults
@@ -34,14 +37,15 @@ class Totals:
 
     def __str__(self) -> str:
         return (
-            f"{self.histories} histories, {self.steps} steps, {self.crashes} crashes, {self.faults} faults, "
+            f"{self.histories} histories, {self.steps} steps, {self.crashes} crashes (at least "
+            f"{self.fewest_crashes or 0} each), {self.faults} faults, "
             f"{self.operations} operations, {self.virtual_seconds:.0f} seconds of virtual time"
         )
 
 
-def scripts_of(first_seed: int, histories: int) -> Iterator[Script]:
-    """The scripts of so many seeds in a row."""
-    return (make_script(seed) for seed in range(first_seed, first_seed + histories))
+def scripts_of(first_seed: int, histories: int, crashes: int = LEAST_CRASHES) -> Iterator[Script]:
+    """The scripts of so many seeds in a row, each with at least so many crashes."""
+    return (make_script(seed, crashes) for seed in range(first_seed, first_seed + histories))
 
 
 def run_until_failure(scripts: Iterable[Script]) -> Iterator[History]:

@@ -57,6 +57,24 @@ class DeleteObject(Step, frozen=True, kw_only=True, tag="delete object"):
     name: str
 
 
+class PutClaim(Step, frozen=True, kw_only=True, tag="put claim"):
+    """A disk and its claim appear, bound to each other; with another generation it is another claim."""
+
+    disk: str
+    generation: int = 0
+    size: int = 1
+
+
+class DeleteClaim(Step, frozen=True, kw_only=True, tag="delete claim"):
+    disk: str
+
+
+class DeleteDisk(Step, frozen=True, kw_only=True, tag="delete disk"):
+    """The PersistentVolume of a disk is deleted; the disk itself and its claim stay."""
+
+    disk: str
+
+
 # -- time ------------------------------------------------------------------------------------------------------------
 class Turn(Step, frozen=True, kw_only=True, tag="turn"):
     """Let everything that is ready take so many turns on the event loop; no time passes."""
@@ -94,6 +112,21 @@ class MountForeign(Step, frozen=True, kw_only=True, tag="mount foreign"):
     volume: str
 
 
+class Resize(Step, frozen=True, kw_only=True, tag="resize"):
+    """A volume of a driver that is written in the pod is to have another size, once it is mounted."""
+
+    pod: str
+    volume: str
+    size: int
+
+
+class UnmountByHand(Step, frozen=True, kw_only=True, tag="unmount by hand"):
+    """Somebody unmounts a volume in memory, or one of a driver, under the pod that has it."""
+
+    pod: str
+    volume: str
+
+
 class HoldOpen(Step, frozen=True, kw_only=True, tag="hold open"):
     """A process keeps a file in a volume in memory open, so that it cannot be unmounted."""
 
@@ -109,6 +142,24 @@ class MakePath(Step, frozen=True, kw_only=True, tag="make path"):
     """A directory of the machine that hostPath volumes name comes into being."""
 
     path: str
+
+
+class RunContainers(Step, frozen=True, kw_only=True, tag="run containers"):
+    """Containers of a pod start, if all its volumes are mounted. They outlive the pod's removal and managers."""
+
+    pod: str
+
+
+class EndContainers(Step, frozen=True, kw_only=True, tag="end containers"):
+    """All containers of pods of this name end."""
+
+    pod: str
+
+
+class JumpClock(Step, frozen=True, kw_only=True, tag="jump clock"):
+    """Somebody sets the machine's clock."""
+
+    seconds: float
 
 
 class LimitDisk(Step, frozen=True, kw_only=True, tag="limit disk"):
@@ -131,7 +182,10 @@ class Restart(Ending, frozen=True, kw_only=True, tag="restart"):
 
 
 class Crash(Ending, frozen=True, kw_only=True, tag="crash"):
-    """The manager is killed at a call that changes the machine: after so many more of them."""
+    """The manager is killed at a call that changes the machine or asks a driver: after so many more of them.
+
+    If no such call comes before the next crash, restart, reboot or calm, it is killed then, wherever it is.
+    """
 
     skip: int = 0
     when: Literal["before", "during", "after"] = "before"
@@ -139,6 +193,20 @@ class Crash(Ending, frozen=True, kw_only=True, tag="crash"):
 
 class Reboot(Ending, frozen=True, kw_only=True, tag="reboot"):
     """The machine loses power: the manager, all mounts and what was in memory are gone."""
+
+
+class DamageRecord(Step, frozen=True, kw_only=True, tag="damage record"):
+    """While the next time no manager runs, an intent record is damaged, or one that was removed comes back."""
+
+    how: Literal["cut", "empty", "garbled", "returned"]
+    which: int = 0
+
+
+class BreakReads(Step, frozen=True, kw_only=True, tag="break reads"):
+    """The next manager that starts cannot read some of what is on disk: so many reads fail after so many others."""
+
+    skip: int = 0
+    reads: int = 1
 
 
 # -- faults ----------------------------------------------------------------------------------------------------------
@@ -151,6 +219,25 @@ class Strike(Step, frozen=True, kw_only=True, tag="strike"):
     call: int = 0  # which call of the batch a full disk or a broken one hits
 
 
+class DriverStrike(Step, frozen=True, kw_only=True, tag="driver strike"):
+    """A driver answers a request in its own way: after so many more of them, of one kind if `verb` is given."""
+
+    answer: Literal["refuse", "not yet", "slow", "done", "undone", "late", "hang", "die"]
+    verb: Literal["", "attach", "stage", "publish", "unpublish", "unstage", "detach", "expand"] = ""
+    skip: int = 0
+    seconds: float = 0.0  # how slow or late it is, or how long the driver is away after it died
+
+
+class LoseDriver(Step, frozen=True, kw_only=True, tag="lose driver"):
+    """A driver is not there for a while."""
+
+    driver: str
+
+
+class ReturnDriver(Step, frozen=True, kw_only=True, tag="return driver"):
+    driver: str
+
+
 AnyStep = (
     PutPod
     | RelabelPod
@@ -159,20 +246,33 @@ AnyStep = (
     | RemovePod
     | PutObject
     | DeleteObject
+    | PutClaim
+    | DeleteClaim
+    | DeleteDisk
     | Turn
     | Pass
     | WaitForPod
     | Settle
     | WriteFile
+    | Resize
     | MountForeign
+    | UnmountByHand
     | HoldOpen
     | LetGo
     | MakePath
+    | RunContainers
+    | EndContainers
+    | JumpClock
     | LimitDisk
     | Restart
     | Crash
     | Reboot
+    | DamageRecord
+    | BreakReads
     | Strike
+    | DriverStrike
+    | LoseDriver
+    | ReturnDriver
 )
 
 

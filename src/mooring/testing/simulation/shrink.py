@@ -8,7 +8,20 @@ from dataclasses import dataclass
 import msgspec
 
 from mooring.testing.simulation.runner import History, run_script
-from mooring.testing.simulation.script import AnyStep, Crash, Ending, Pass, PutPod, Restart, Script, Strike, Turn
+from mooring.testing.simulation.script import (
+    AnyStep,
+    BreakReads,
+    Crash,
+    DriverStrike,
+    Ending,
+    Pass,
+    PutClaim,
+    PutPod,
+    Restart,
+    Script,
+    Strike,
+    Turn,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +111,18 @@ def _simpler(step: AnyStep) -> Iterator[AnyStep]:
                 yield msgspec.structs.replace(step, **{field: plain})
     if isinstance(step, Crash):
         yield Restart(lost=step.lost, told_after=step.told_after, heard_after=step.heard_after)
-    if isinstance(step, Crash | Strike) and step.skip:
+    if isinstance(step, Crash | Strike | DriverStrike | BreakReads) and step.skip:
         yield from (msgspec.structs.replace(step, skip=skip) for skip in (0, step.skip // 2, step.skip - 1))
     if isinstance(step, Strike):
         for field in ("seconds", "call"):
             if getattr(step, field):
                 yield msgspec.structs.replace(step, **{field: 0})
+    if isinstance(step, DriverStrike) and step.seconds > 1:
+        yield msgspec.structs.replace(step, seconds=1.0)
+    if isinstance(step, BreakReads) and step.reads > 1:
+        yield msgspec.structs.replace(step, reads=1)
+    if isinstance(step, PutClaim) and (step.generation or step.size > 1):
+        yield PutClaim(disk=step.disk)
     if isinstance(step, Turn) and step.turns > 1:
         yield Turn()
     if isinstance(step, Pass) and step.seconds > 1:

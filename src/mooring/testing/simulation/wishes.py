@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mooring.kube.objects.meta import ObjectMeta
-from mooring.kube.objects.pod import Container, Pod, PodSecurityContext, PodSpec, VolumeMount
+from mooring.kube.objects.pod import Container, Pod, PodSecurityContext, PodSpec, VolumeDevice, VolumeMount
 from mooring.kube.objects.volumes import (
     ConfigMapProjection,
     ConfigMapVolumeSource,
@@ -15,17 +15,18 @@ from mooring.kube.objects.volumes import (
     DownwardAPIVolumeFile,
     DownwardAPIVolumeSource,
     EmptyDirVolumeSource,
+    FlexVolumeSource,
     HostPathVolumeSource,
     KeyToPath,
     ObjectFieldSelector,
+    PersistentVolumeClaimVolumeSource,
     ProjectedVolumeSource,
     SecretProjection,
     SecretVolumeSource,
     Volume,
     VolumeProjection,
 )
-
-NAMESPACE = "default"
+from mooring.testing.simulation.disks import DISKS, NAMESPACE, PLAIN, Disk
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -68,7 +69,25 @@ class ProjectedWish(Wish, frozen=True, kw_only=True, tag="projected"):
     mode: int | None = None
 
 
-VolumeWish = EmptyDirWish | HostPathWish | ObjectWish | DownwardWish | ProjectedWish
+class DiskWish(Wish, frozen=True, kw_only=True, tag="disk"):
+    """A disk of a simulated driver, by its claim. A pod may have the same disk under several names."""
+
+    name: str
+    disk: str
+
+    @property
+    def of(self) -> Disk:
+        return DISKS[self.disk]
+
+
+class InlineWish(Wish, frozen=True, kw_only=True, tag="inline"):
+    """A volume of the plain simulated driver that is written in the pod, and is the pod's own."""
+
+    name: str
+
+
+DriverWish = DiskWish | InlineWish
+VolumeWish = EmptyDirWish | HostPathWish | ObjectWish | DownwardWish | ProjectedWish | DiskWish | InlineWish
 
 
 class PodWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,12 +103,15 @@ class PodWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def make_pod(wish: PodWish) -> Pod:
     """The pod that a source would tell of: one container that uses every volume."""
-    mounts = tuple(VolumeMount(name=volume.name, mount_path=f"/{volume.name}") for volume in wish.volumes)
+    raw = [volume.name for volume in wish.volumes if isinstance(volume, DiskWish) and volume.of.block]
+    devices = tuple(VolumeDevice(name=name, device_path=f"/dev/{name}") for name in raw)
+    names = [volume.name for volume in wish.volumes if volume.name not in raw]
+    mounts = tuple(VolumeMount(name=name, mount_path=f"/{name}") for name in names)
     group = wish.fs_group
     return Pod(
         metadata=ObjectMeta(name=wish.name, namespace=NAMESPACE, uid=wish.uid, labels={"app": wish.label}),
         spec=PodSpec(
-            containers=(Container(name="main", volume_mounts=mounts),),
+            containers=(Container(name="main", volume_mounts=mounts, volume_devices=devices),),
             volumes=tuple(make_volume(volume) for volume in wish.volumes),
             security_context=PodSecurityContext(fs_group=group) if group is not None else None,
         ),
@@ -110,6 +132,11 @@ def make_volume(wish: VolumeWish) -> Volume:
             return Volume(name=wish.name, projected=ProjectedVolumeSource(sources=parts, default_mode=wish.mode))
         case ObjectWish():
             return _object_volume(wish)
+        case DiskWish():
+            claim = PersistentVolumeClaimVolumeSource(claim_name=wish.disk)
+            return Volume(name=wish.name, persistent_volume_claim=claim)
+        case InlineWish():
+            return Volume(name=wish.name, flex_volume=FlexVolumeSource(driver=PLAIN))
 
 
 def _object_volume(wish: ObjectWish) -> Volume:

@@ -1,0 +1,24 @@
+"""How bugs are planted: a name is given another meaning for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedBug:
+    says: str
+    plant: Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def swapped(owner: object, name: str, value: object) -> Iterator[None]:
+    """Let an attribute of a module or a class be something else as long as the context lasts."""
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
