@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 
 from mooring.host.mount_limits import MountRoom
 
-_IN_MEMORY = frozenset(("tmpfs", "ramfs", "hugetlbfs"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountNews:
@@ -26,14 +24,10 @@ class Shown(NamedTuple):
 
     parent_id: int
     device: int
-    root: str
-    fs_type: str
+    root: str  # empty for a file system without a device
+    is_in_memory: bool
     read_only: bool  # the mount itself
     is_file_system_read_only: bool
-
-    @property
-    def is_in_memory(self) -> bool:
-        return self.fs_type in _IN_MEMORY
 
 
 class MountEvents(Protocol):

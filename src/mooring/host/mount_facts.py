@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from functools import cache, lru_cache
+from functools import cache
 
 from mooring.errors import MooringError
 from mooring.host.interface import MountFacts
@@ -16,12 +16,16 @@ from mooring.host.mount_events import Shown
 
 SOURCE_FACT = 0x200
 _SECURITY_OPTIONS = 0x800
-SHOWN_FACTS = 0x1 | 0x2 | 0x8 | 0x20  # of the super block and the mount, its root and its type
+SHOWN_FACTS = 0x1 | 0x2  # numbers of the super block and of the mount: no string, which cost the kernel most
+ROOT_FACT = 0x8
 ALL_FACTS = 0x1 | 0x2 | 0x8 | 0x10 | 0x20 | 0x80 | 0x100 | SOURCE_FACT | _SECURITY_OPTIONS
 
 _escape = re.compile(r"\\([0-7]{3})")
 _option = re.compile(r'(?:"[^"]*"|[^,])+')
 _header = struct.Struct("=4xIQIIQIIQQ8xQQ24xII8xII8xII").unpack_from
+_shown_fields = struct.Struct("=16xIIQI12xQ8xQ32xI").unpack_from
+_MEMORY_MAGIC = frozenset((0x01021994, 0x858458F6, 0x958458F6))
+_MEMORY_TYPES = frozenset(("tmpfs", "ramfs", "hugetlbfs"))
 _mask_field = struct.Struct("=8xQ").unpack_from
 _STRINGS = 512  # where they start, behind the fixed part
 _FLAGS = ((0x2, "nosuid"), (0x4, "nodev"), (0x8, "noexec"), (0x10, "noatime"), (0x80, "nodiratime"))
@@ -107,13 +111,17 @@ def from_statmount(answer: bytes) -> MountFacts:
 
 
 def shown_in_statmount(answer: bytes) -> Shown:
-    """Return what a mount shows from a `struct statmount` that holds `SHOWN_FACTS` at least."""
-    (
-        _, _, major, minor, _, super_flags, type_at, _, parent, attributes, _, root_at, *_,
-    ) = _header(answer)  # fmt: skip
-    root, fs_type = _two_words(answer[_STRINGS:], root_at, type_at)
+    """Return what a mount shows from a `struct statmount` that holds `SHOWN_FACTS`, and its root if it has a device."""
+    major, minor, magic, super_flags, parent, attributes, root_at = _shown_fields(answer)
+    start = _STRINGS + root_at
+    root = answer[start : answer.index(0, start)].decode("utf-8", "surrogateescape") if major else ""
     return Shown(
-        parent, os.makedev(major, minor), root, fs_type, bool(attributes & _READ_ONLY), bool(super_flags & _READ_ONLY)
+        parent,
+        os.makedev(major, minor),
+        root,
+        magic in _MEMORY_MAGIC,
+        bool(attributes & _READ_ONLY),
+        bool(super_flags & _READ_ONLY),
     )
 
 
@@ -121,18 +129,9 @@ def shown_by(mount: MountFacts) -> Shown:
     """Return what a mount shows. Its own flag comes first among the options, which have of two equal flags one."""
     read_only = mount.options[:1] == ("ro",)
     is_file_system_read_only = "ro" in mount.options[1:] or (read_only and "rw" not in mount.options)
-    fs_type = mount.fs_type.partition(".")[0]
-    return Shown(mount.parent_id, mount.device, mount.root, fs_type, read_only, is_file_system_read_only)
-
-
-@lru_cache(maxsize=64)
-def _two_words(strings: bytes, first: int, second: int) -> tuple[str, str]:
-    """Two strings of a statmount answer; mounts of one kind have the same."""
-
-    def word(start: int) -> str:
-        return strings[start : strings.index(0, start)].decode("utf-8", "surrogateescape")
-
-    return word(first), word(second)
+    root = mount.root if os.major(mount.device) else ""
+    in_memory = mount.fs_type in _MEMORY_TYPES
+    return Shown(mount.parent_id, mount.device, root, in_memory, read_only, is_file_system_read_only)
 
 
 @cache

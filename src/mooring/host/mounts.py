@@ -119,7 +119,11 @@ class Mounts:
             mount = self._table().table().by_id(identity)
             return mount_facts.shown_by(mount) if mount is not None else None
         try:
-            return mount_facts.shown_in_statmount(syscalls.statmount(identity, mount_facts.SHOWN_FACTS))
+            shown = mount_facts.shown_in_statmount(syscalls.statmount(identity, mount_facts.SHOWN_FACTS))
+            if not os.major(shown.device):
+                return shown
+            mask = mount_facts.SHOWN_FACTS | mount_facts.ROOT_FACT
+            return mount_facts.shown_in_statmount(syscalls.statmount(identity, mask))
         except FileNotFoundError:
             return None
 

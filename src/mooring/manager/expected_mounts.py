@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from mooring.errors import NotYet
 from mooring.host.interface import Host, MountFacts
@@ -39,7 +38,7 @@ class ExpectedMounts:
         self.by_id: dict[int, str] = {}
         self.suspects: dict[str, None] = {}  # paths at which something may have been changed by others
         self.on_disk: dict[str, ExpectedMount] = {}  # whose file system may become read-only by itself
-        self._paths: dict[Owner, dict[str, None]] = {}
+        self._paths: dict[Owner, tuple[str, ...]] = {}  # nearly always one
         self._holders: set[int] = set()  # ids of mounts that hold places of ours, and are not at one
         self._under_way: dict[Owner, int] = {}
         self._preparing: dict[PodUid, int] = {}
@@ -79,20 +78,24 @@ class ExpectedMounts:
                 self.suspects[path] = None  # it went while it was looked at
                 return
             self._drop(path)
-        expected = ExpectedMount(path, identity, owner, None, sub_path)
         shown = self._host.shown_by(identity) if identity is not None else None
         if shown is not None and shown.parent_id not in self._holders:
             lowest = self._lowest(path, shown.parent_id)
             if lowest is not None:  # an earlier process set it up, and somebody mounted over it since
-                expected, shown = replace(expected, id=lowest.id), shown_by(lowest)
-        self._put(replace(expected, shown=shown) if shown is not None else expected)
-        if expected.id != identity or (shown is None and identity is not None):
-            self.suspects[path] = None
-            self.wake()
+                identity, shown = lowest.id, shown_by(lowest)
+                self._suspect(path)
+        elif shown is None and identity is not None:
+            self._suspect(path)
+        self._put(ExpectedMount(path, identity, owner, shown, sub_path))
+
+    def _suspect(self, path: str) -> None:
+        self.suspects[path] = None
+        self.wake()
 
     def _put(self, expected: ExpectedMount) -> None:
         self.by_path[expected.path] = expected
-        self._paths.setdefault(expected.owner, {})[expected.path] = None
+        others = self._paths.get(expected.owner, ())
+        self._paths[expected.owner] = (*others, expected.path)
         if expected.id is not None:
             self.by_id[expected.id] = expected.path
         if expected.shown is not None and not expected.shown.is_in_memory:
@@ -126,11 +129,11 @@ class ExpectedMounts:
     def take_instead(self, expected: ExpectedMount, mount: MountFacts) -> None:
         """Somebody put another mount in the place of one, and it shows the same."""
         self._drop(expected.path)
-        self._put(replace(expected, id=mount.id, shown=shown_by(mount)))
+        self._put(expected._replace(id=mount.id, shown=shown_by(mount)))
 
     def forget(self, owner: Owner) -> None:
         """What was a pod's of a volume, or the volume's stage, is gone."""
-        for path in tuple(self._paths.get(owner, ())):
+        for path in self._paths.get(owner, ()):
             self._drop(path)
 
     def forget_path(self, path: str) -> None:
@@ -140,9 +143,10 @@ class ExpectedMounts:
 
     def _drop(self, path: str) -> None:
         expected = self.by_path.pop(path)
-        paths = self._paths[expected.owner]
-        del paths[path]
-        if not paths:
+        others = tuple(other for other in self._paths[expected.owner] if other != path)
+        if others:
+            self._paths[expected.owner] = others
+        else:
             del self._paths[expected.owner]
         if expected.id is not None and self.by_id.get(expected.id) == path:
             del self.by_id[expected.id]
@@ -174,7 +178,7 @@ class ExpectedMounts:
     # -- before something is set up or taken down ----------------------------------------------------------------
     def refuse_foreign(self, path: str, owner: Owner, what: str) -> None:
         """Refuse for now to take down a place, or sub-paths of it, where somebody else's mount lies or hides ours."""
-        for known in tuple(self._paths.get(owner, ())):
+        for known in self._paths.get(owner, ()):
             self._refuse_other(self.by_path[known], what)
         if path not in self.by_path and path.startswith(self._prefix):
             self._refuse_mixed(path, what)
@@ -190,8 +194,7 @@ class ExpectedMounts:
         expected = self.by_path.get(path)
         if expected is None or expected.id is None or self._host.mount_id_at(path) == expected.id:
             return
-        self.suspects[path] = None
-        self.wake()
+        self._suspect(path)
         raise NotYet(what, why=f"what the node mounts for it at {path} was unmounted or hidden by somebody else")
 
     def _refuse_other(self, expected: ExpectedMount, what: str) -> None:
@@ -205,7 +208,7 @@ class ExpectedMounts:
                 _refuse(what, MountTable(self._host.mounts()).holding(path), "hides it")
             return
         if ours is not None:
-            is_ours = shows_the_same(top, shown_by(ours))
+            is_ours = shows_the_same(top, ours)
         else:
             is_ours = expected.shown is not None and still_shows_the_same(top, expected.shown)
         if not is_ours:
@@ -220,7 +223,7 @@ class ExpectedMounts:
             lower = self._host.mount_by_id(lower.parent_id) if lower is not None else None
             if top is None or lower is None or lower.path != path:
                 return
-            if not shows_the_same(lower, shown_by(top)):
+            if not shows_the_same(lower, top):
                 _refuse(what, top, f"is mounted over it at {path}")
 
 

@@ -33,15 +33,16 @@ def thing(expected: ExpectedMount, volume: str) -> str:
     return f"Volume {volume!r}" if expected.owner.pod is not None else f"The node's mount of volume {volume!r}"
 
 
-def message(expected: ExpectedMount, verdict: Verdict, volume: str, *, repaired: bool, rewritten: bool) -> str:
-    """What an Event says. `rewritten`: its content comes from objects, so that none of it is lost."""
+def message(expected: ExpectedMount, verdict: Verdict, volume: str, *, repaired: bool, lost: bool = False) -> str:
+    """What an Event says. `lost`: only its memory had the content."""
     what, now = thing(expected, volume), described(verdict.now)
+    loss = ", empty: it was in memory, and what was in it is lost" if lost else ""
     match verdict.change:
         case ForeignChange.UNMOUNTED:
-            return f"{what} was unmounted by somebody else; it is set up again{_loss(expected, rewritten)}"
+            return f"{what} was unmounted by somebody else; it is set up again{loss}"
         case ForeignChange.MOVED:
             where = verdict.now.path if verdict.now is not None else ""
-            return f"{what} was moved to {where!r} by somebody else; it is set up again{_loss(expected, rewritten)}"
+            return f"{what} was moved to {where!r} by somebody else; it is set up again{loss}"
         case ForeignChange.REPLACED:
             return f"{what} was unmounted by somebody else, and {now} is mounted in its place"
         case ForeignChange.REMADE:
@@ -58,19 +59,12 @@ def message(expected: ExpectedMount, verdict: Verdict, volume: str, *, repaired:
             return f"{what} became read-only with its whole file system, {now}: it met errors, or somebody remounted it"
 
 
-def _loss(expected: ExpectedMount, rewritten: bool) -> str:
-    shown = expected.shown
-    if rewritten or shown is None or not shown.is_in_memory or shown.root != "/":
-        return ""
-    return ", empty: it was in memory, and what was in it is lost"
-
-
 def finding(expected: ExpectedMount, verdict: Verdict, volume: str) -> Finding:
     """What a person should look at as long as it lasts."""
     return Finding(
         kind="mount",
         where=expected.path,
-        what=message(expected, verdict, volume, repaired=False, rewritten=True),
+        what=message(expected, verdict, volume, repaired=False),
         next_step=_next_step(expected, verdict),
     )
 

@@ -25,8 +25,7 @@ class Owner(NamedTuple):
     pod: PodUid | None
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedMount:
+class ExpectedMount(NamedTuple):
     """What should be at a path below the root directory: the mount with this id, or with None a plain directory."""
 
     path: str
@@ -57,13 +56,14 @@ class Verdict:
     now: MountFacts | None = None
 
 
-def shows_the_same(mount: MountFacts, shown: Shown) -> bool:
-    return (mount.device, mount.root) == (shown.device, shown.root)
+def shows_the_same(mount: MountFacts, other: MountFacts) -> bool:
+    """Whether two mounts that are both there show the same directory of the same file system."""
+    return (mount.device, mount.root) == (other.device, other.root)
 
 
 def still_shows_the_same(mount: MountFacts, shown: Shown) -> bool:
     """Whether it shows what one that is gone did. Without a device the number may be another file system's by now."""
-    return os.major(shown.device) != _NO_DEVICE and shows_the_same(mount, shown)
+    return os.major(shown.device) != _NO_DEVICE and (mount.device, mount.root) == (shown.device, shown.root)
 
 
 def judge(expected: ExpectedMount, table: MountTable) -> Verdict | None:
@@ -80,7 +80,7 @@ def judge(expected: ExpectedMount, table: MountTable) -> Verdict | None:
     if ours.path != expected.path:
         return Verdict(change=ForeignChange.MOVED, now=ours)
     if top is None or top.id != ours.id:
-        is_double = top is not None and shows_the_same(top, shown_by(ours))
+        is_double = top is not None and shows_the_same(top, ours)
         change = ForeignChange.DOUBLED if is_double else ForeignChange.COVERED
         return Verdict(change=change, now=top or table.holding(expected.path))
     return _flags(expected, ours)

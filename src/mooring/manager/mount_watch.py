@@ -212,9 +212,14 @@ class MountWatch:
             self._lose(expected, verdict.change, tasks)
 
     def _say(self, expected: ExpectedMount, verdict: Verdict, repaired: bool) -> None:
-        rewritten = self._is_rewritten(expected.owner.volume)
         for wish in self._wishes(expected.owner):
-            said = foreign_words.message(expected, verdict, wish.outer_names[0], repaired=repaired, rewritten=rewritten)
+            said = foreign_words.message(
+                expected,
+                verdict,
+                wish.outer_names[0],
+                repaired=repaired,
+                lost=expected.sub_path is None and _is_in_memory_alone(wish),
+            )
             log.warning("pod %s: %s (%s)", wish.pod.key, said, expected.path)
             if verdict.change is not ForeignChange.REMADE:
                 reason = foreign_words.reason(verdict)
@@ -295,6 +300,8 @@ class MountWatch:
             if volume is not None and owner.pod in (None, pod):
                 yield volume.mounts[pod]
 
-    def _is_rewritten(self, name: VolumeName) -> bool:
-        volume = self._desired.volumes.get(name)
-        return volume is not None and volume.refreshes
+
+def _is_in_memory_alone(wish: DesiredMount) -> bool:
+    """Whether a volume has its content from nowhere else."""
+    source = wish.spec.volume.empty_dir if wish.spec.volume is not None else None
+    return source is not None and bool(source.medium)

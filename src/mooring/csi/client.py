@@ -1,0 +1,172 @@
+"""Speaking to one CSI driver: a channel to its socket, a deadline for each call, and errors that say what is known."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import os
+from typing import TypeVar
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started without the interpreter being forked
+
+from google.protobuf.message import Message
+from grpc import StatusCode, aio
+
+from mooring.csi.redaction import secret_values, without
+from mooring.errors import Doubtful, MooringError, NotYet, Refused
+from mooring.stubs import csi_pb2 as csi
+from mooring.stubs import csi_pb2_grpc as services
+
+CALL_TIMEOUT = 120.0
+"""Seconds that a call to a driver may take, as with a kubelet."""
+
+_OPTIONS = (
+    ("grpc.default_authority", "localhost"),
+    ("grpc.use_local_subchannel_pool", 1),  # else a new channel would inherit the pauses of the one before
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    (
+        "grpc.max_reconnect_backoff_ms",
+        1000,
+    ),  # a driver that starts again is found soon; who waits how long is decided above
+)
+
+_MAY_STILL_RUN = frozenset(
+    (
+        StatusCode.CANCELLED,
+        StatusCode.DEADLINE_EXCEEDED,
+        StatusCode.RESOURCE_EXHAUSTED,
+        StatusCode.ABORTED,
+        StatusCode.UNAVAILABLE,
+    )
+)
+
+Asked = TypeVar("Asked", bound=Message)
+Answered = TypeVar("Answered", bound=Message)
+
+
+class Kind(enum.Enum):
+    """What a failed call leaves behind."""
+
+    UNCERTAIN = "uncertain"  # the driver may still be at it, or have done it
+    FINAL = "final"  # the driver answered that it did not do it
+    TRANSIENT = "transient"  # nothing was asked that could change anything
+    FINISHED = "finished"  # taking away, or looking, ended with an error: it is to be tried again
+
+
+class CallFailed(MooringError):
+    """A call that did not succeed; its words hold no secret."""
+
+    def __init__(self, code: StatusCode, words: str, kind: Kind, *, what: str = "cannot call a CSI driver") -> None:
+        self.code, self.words, self.kind = code, words, kind
+        super().__init__(what, why=f"{code.name}: {words}" if words else code.name)
+
+    def as_outcome(self, what: str) -> Refused | NotYet | Doubtful:
+        """The error as operations know it, worded by somebody who knows what it was all about."""
+        match self.kind:
+            case Kind.FINAL:
+                return Refused(what, why=self.why)
+            case Kind.TRANSIENT:
+                return NotYet(what, why=self.why)
+            case Kind.UNCERTAIN | Kind.FINISHED:
+                return Doubtful(what, why=self.why)
+
+
+def kind_of(code: StatusCode) -> Kind:
+    """What a set-up that ended with this code leaves behind."""
+    return Kind.UNCERTAIN if code in _MAY_STILL_RUN else Kind.FINAL
+
+
+class DriverClient:
+    """One channel to one driver. Once it is retired it takes no more calls, and closes after the last one."""
+
+    def __init__(self, endpoint: str, *, timeout: float = CALL_TIMEOUT) -> None:
+        self.endpoint = endpoint
+        self._timeout = timeout
+        self._running = 0
+        self._retired = False
+        self._channel = aio.insecure_channel(f"unix:{socket_of(endpoint)}", options=_OPTIONS)
+        self._node: services.NodeAsyncStub = services.NodeStub(self._channel)
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+    async def get_info(self) -> csi.NodeGetInfoResponse:
+        return await self._call(self._node.NodeGetInfo, csi.NodeGetInfoRequest(), Kind.TRANSIENT)
+
+    async def get_capabilities(self) -> csi.NodeGetCapabilitiesResponse:
+        return await self._call(self._node.NodeGetCapabilities, csi.NodeGetCapabilitiesRequest(), Kind.TRANSIENT)
+
+    async def get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+        _require(Kind.FINISHED, volume_id=request.volume_id, volume_path=request.volume_path)
+        return await self._call(self._node.NodeGetVolumeStats, request, Kind.FINISHED)
+
+    # -- setting up ------------------------------------------------------------------------------------------------
+    async def stage(self, request: csi.NodeStageVolumeRequest) -> None:
+        _require(Kind.FINAL, volume_id=request.volume_id, staging_target_path=request.staging_target_path)
+        await self._call(self._node.NodeStageVolume, request, None)
+
+    async def publish(self, request: csi.NodePublishVolumeRequest) -> None:
+        _require(Kind.FINAL, volume_id=request.volume_id, target_path=request.target_path)
+        await self._call(self._node.NodePublishVolume, request, None)
+
+    # -- taking away -----------------------------------------------------------------------------------------------
+    async def unstage(self, volume_id: str, staging_target_path: str) -> None:
+        _require(Kind.FINISHED, volume_id=volume_id, staging_target_path=staging_target_path)
+        request = csi.NodeUnstageVolumeRequest(volume_id=volume_id, staging_target_path=staging_target_path)
+        await self._call(self._node.NodeUnstageVolume, request, Kind.FINISHED)
+
+    async def unpublish(self, volume_id: str, target_path: str) -> None:
+        _require(Kind.FINISHED, volume_id=volume_id, target_path=target_path)
+        request = csi.NodeUnpublishVolumeRequest(volume_id=volume_id, target_path=target_path)
+        await self._call(self._node.NodeUnpublishVolume, request, Kind.FINISHED)
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+    async def retire(self) -> None:
+        """Take no more calls. Those under way end by themselves: closing now would only hide their answers."""
+        self._retired = True
+        await self._close_when_done()
+
+    async def _close_when_done(self) -> None:
+        if self._retired and not self._running:
+            await self._channel.close()
+
+    async def _call(
+        self, method: aio.UnaryUnaryMultiCallable[Asked, Answered], request: Asked, kind: Kind | None
+    ) -> Answered:
+        """One call; a failure is of this kind, or else of the one that its code stands for."""
+        if self._retired:
+            raise CallFailed(StatusCode.UNAVAILABLE, "the driver is not registered any more", Kind.TRANSIENT)
+        self._running += 1
+        try:
+            return await method(request, timeout=self._timeout)
+        except aio.AioRpcError as error:
+            # Not `from error`: a driver's own words may hold secrets, and a logged traceback would show them.
+            raise _failure(error.code(), error.details() or "", request, kind) from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _failure(StatusCode.CANCELLED, "the call was broken off", request, kind) from None
+        except aio.BaseError as error:
+            raise CallFailed(
+                StatusCode.UNKNOWN, without(str(error), secret_values(request)), kind or Kind.UNCERTAIN
+            ) from None
+        finally:
+            self._running -= 1
+            await self._close_when_done()
+
+
+def socket_of(endpoint: str) -> str:
+    """The path of the socket that an endpoint names, with or without a scheme."""
+    return endpoint.removeprefix("unix://").removeprefix("unix:")
+
+
+def _failure(code: StatusCode, details: str, request: Message, kind: Kind | None) -> CallFailed:
+    words = without(details, secret_values(request)).strip().rstrip(".")
+    what = f"{type(request).__name__.removesuffix('Request')} failed"
+    return CallFailed(code, words, kind if kind is not None else kind_of(code), what=what)
+
+
+def _require(kind: Kind, **fields: str) -> None:
+    for name, value in fields.items():
+        if not value:
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"the {name.replace('_', ' ')} is missing", kind)
