@@ -46,9 +46,11 @@ simulate: setup
 
 # Real kills: ROUNDS with faults drawn by chance, and one for each named point between two effects.
 torture: setup
+	@tools/setup-tests
 	$(BIN)/python -m torture --rounds $(ROUNDS) --points
 
 torture-quick: setup
+	@tools/setup-tests
 	$(BIN)/python -m torture --rounds 12 --seed 7
 
 bench-quick: setup

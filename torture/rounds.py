@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mooring.errors import Refused
 from mooring.testing.fault_points import FAULT, POINTS
 from torture.arena import DISKS, Arena, loops_below
 from torture.inspection import MARKER, differences, mounts_below, tree_below
@@ -41,6 +42,7 @@ class Torture:
             self._fill_the_disk,
             self._restore_the_store,
             self._break_a_disk,
+            self._let_the_clock_jump,
         ]
 
     def begin(self) -> None:
@@ -162,6 +164,19 @@ class Torture:
                 shutil.copyfileobj(source, target)
         else:
             self._kill_at_random()
+
+    def _let_the_clock_jump(self) -> None:
+        """Let the clock on the wall be weeks ahead or behind for one life of the daemon."""
+        library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+        if library is None:
+            raise Refused("cannot let the clock jump", why="libfaketime is missing", next_step="Install faketime")
+        jump = f"{self.chance.choice('+-')}{self.chance.randint(1, 60)}d"
+        self.tortured.start({"LD_PRELOAD": str(library), "FAKETIME": jump, "DONT_FAKE_MONOTONIC": "1"})
+        self.wishes.change()
+        time.sleep(self.chance.uniform(0.3, 0.9))
+        self.wishes.change()
+        time.sleep(self.chance.uniform(0.0, 0.3))
+        self._pull()
 
     def _is_mounted(self, device: str) -> bool:
         return any(line.split(" - ")[1].split()[1] == device for line in Path("/proc/self/mountinfo").open())

@@ -110,11 +110,11 @@ def from_statmount(answer: bytes) -> MountFacts:
     )
 
 
-def shown_in_statmount(answer: bytes) -> Shown:
-    """Return what a mount shows from a `struct statmount` that holds `SHOWN_FACTS`, and its root if it has a device."""
+def shown_in_statmount(answer: bytes, *, with_root: bool = False) -> Shown:
+    """Return what a mount shows from a `struct statmount` that holds `SHOWN_FACTS`, and `ROOT_FACT` if so said."""
     major, minor, magic, super_flags, parent, attributes, root_at = _shown_fields(answer)
     start = _STRINGS + root_at
-    root = answer[start : answer.index(0, start)].decode("utf-8", "surrogateescape") if major else ""
+    root = answer[start : answer.index(0, start)].decode("utf-8", "surrogateescape") if with_root else ""
     return Shown(
         parent,
         os.makedev(major, minor),

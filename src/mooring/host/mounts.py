@@ -123,7 +123,7 @@ class Mounts:
             if not os.major(shown.device):
                 return shown
             mask = mount_facts.SHOWN_FACTS | mount_facts.ROOT_FACT
-            return mount_facts.shown_in_statmount(syscalls.statmount(identity, mask))
+            return mount_facts.shown_in_statmount(syscalls.statmount(identity, mask), with_root=True)
         except FileNotFoundError:
             return None
 

@@ -51,7 +51,7 @@ class Daemon:
     def done(self, *arguments: object) -> str:
         """What a command that must succeed prints."""
         ended = self.run(*arguments)
-        assert ended.status == 0, ended.err
+        assert ended.status == 0, f"{ended.err}\n{self.log()}"
         return ended.out
 
     def json(self, *arguments: object) -> Any:
