@@ -184,7 +184,7 @@ def test_a_foreign_mount_over_a_volume_is_found_named_and_never_taken_away(daemo
     mount_over(path)
     daemon.until(lambda: [row["where"] for row in findings(daemon)] == [str(path)])
     assert "'foreign' (tmpfs) was mounted over it" in findings(daemon)[0]["what"]
-    assert reasons(daemon) == ["VolumeMountedOver"]
+    daemon.until(lambda: reasons(daemon) == ["VolumeMountedOver"])
     daemon.write("a.yaml", "")
     daemon.until(lambda: "'foreign' (tmpfs) is mounted over it" in daemon.done("timeline", "default/web"))
     assert (path / "foreign").exists()
@@ -286,7 +286,7 @@ def test_a_file_system_that_became_read_only_is_a_finding_and_left_alone(daemon:
     daemon.until(lambda: len(findings(daemon)) == 2)
     assert {row["where"] for row in findings(daemon)} == {str(stage(daemon)), str(daemon.path("web/data"))}
     assert "run fsck on" in findings(daemon)[0]["next_step"]
-    assert set(reasons(daemon)) == {"VolumeFileSystemReadOnly"}
+    daemon.until(lambda: set(reasons(daemon)) == {"VolumeFileSystemReadOnly"})
 
 
 def test_a_read_only_volume_stays_read_only(daemon: Daemon) -> None:
@@ -297,8 +297,8 @@ def test_a_read_only_volume_stays_read_only(daemon: Daemon) -> None:
     daemon.up("web", "other")
     remount_read_only(daemon.path("other/memory"))
     daemon.until(lambda: options(daemon.path("other/memory")).startswith("rw"))
+    daemon.until(lambda: reasons(daemon) == ["VolumeRemountedReadOnly"])
     assert options(daemon.path("web/data")).startswith("ro")
-    assert reasons(daemon) == ["VolumeRemountedReadOnly"]
 
 
 # -- no false alarms -----------------------------------------------------------------------------------------------
