@@ -15,6 +15,18 @@ class Refused(MooringError):
     """The step was answered with no, and nothing was changed."""
 
 
+class Infeasible(Refused):
+    """It cannot be done as it was asked for, however often it is tried."""
+
+
+class InUse(Refused):
+    """It cannot be done as long as the thing is used."""
+
+
+class Unsupported(Refused):
+    """Whoever was asked has no such ability."""
+
+
 class NotYet(MooringError):
     """Something the step needs is missing; nothing was changed, and an event will tell when to try again."""
 

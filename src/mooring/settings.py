@@ -14,9 +14,9 @@ from mooring.errors import InvalidInput
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-def _setting(default: Any, says: str, *, least: int = 0, one_of: tuple[str, ...] = ()) -> Any:
-    """A field with what it means and what it may be: numbers are never below `least`."""
-    return field(default=default, metadata={"says": says, "least": least, "one_of": one_of})
+def _setting(default: Any, says: str, *, least: int = 0, one_of: tuple[str, ...] = (), several: bool = False) -> Any:
+    """A field with what it means and what it may be: numbers are never below `least`, `several` may be a list."""
+    return field(default=default, metadata={"says": says, "least": least, "one_of": one_of, "several": several})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,20 @@ class Settings:
         "project quotas for emptyDir volumes with a limit, where the file system has them and the pod has a user"
         " namespace: off, account (the kernel counts) or enforce (the kernel refuses to write more)",
         one_of=("off", "account", "enforce"),
+    )
+    plugin_registry: str = _setting(
+        "", "where CSI drivers register, watched with all below it; empty is plugins_registry in the root"
+    )
+    csi_sockets: str = _setting(
+        "", "sockets of CSI drivers that have no registrar, divided by commas; in a file also a list", several=True
+    )
+    csi_timeout: float = _setting(120.0, "how long a call to a CSI driver is waited for")
+    attach: str = _setting(
+        "auto",
+        "who attaches volumes of CSI drivers that need it: external (a VolumeAttachment that others write is awaited),"
+        " local (mooring asks the driver itself), or auto (external, and a driver without a CSIDriver object that"
+        " cannot attach needs none)",
+        one_of=("auto", "external", "local"),
     )
     flex_volume_directory: str = _setting(
         "", "where drivers of flexVolume are looked for, as VENDOR~DRIVER/DRIVER; empty is volumeplugins in the root"
@@ -154,6 +168,8 @@ def _convert(name: str, value: object, *, place: str) -> object:
         raise InvalidInput(error.what, why=error.why, next_step=error.next_step, place=place) from error
     except ValueError as error:
         raise InvalidInput(f"cannot read {value!r}", why="a whole number is expected", place=place) from error
+    if isinstance(value, list) and _FIELDS[name].metadata["several"]:
+        value = ",".join(map(str, value))
     if not isinstance(value, str):
         raise InvalidInput(f"cannot read {value!r}", why="a text is expected", place=place)
     known = _FIELDS[name].metadata["one_of"]

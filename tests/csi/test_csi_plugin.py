@@ -21,6 +21,7 @@ from mooring.kube.objects.storage import (
     CSIPersistentVolumeSource,
     PersistentVolume,
     PersistentVolumeSpec,
+    VolumeAttachment,
 )
 from mooring.kube.objects.volumes import CSIVolumeSource, Volume
 from mooring.plugins.interface import ObjectRef
@@ -66,7 +67,7 @@ class Bench:
         self.object: CSIDriver | None = None
         self.describe(CSIDriverSpec(attach_required=False))
         self.node = MemoryNode(
-            plugins=lambda context: [CSIPlugin(context, self.drivers, lambda _: self.object)],
+            plugins=lambda context: [CSIPlugin(context, self.drivers, self)],
             settings=Settings(root=ROOT, node_name="memory-node", backoff_initial=0.01, backoff_maximum=0.02),
         )
         self.driver = ScriptedCSIDriver(self.node.host, socket)
@@ -75,6 +76,15 @@ class Bench:
 
     def describe(self, spec: CSIDriverSpec) -> None:
         self.object = CSIDriver(metadata=ObjectMeta(name=NAME), spec=spec)
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        return self.object
+
+    def volume_attachment(self, name: str) -> VolumeAttachment | None:
+        return self.node.objects.volume_attachment(name)
+
+    def volume_attachments(self) -> list[VolumeAttachment]:
+        return self.node.objects.volume_attachments()
 
     def _changed(self, name: str) -> None:
         manager = self.node.manager
@@ -157,7 +167,7 @@ async def test_a_driver_whose_volumes_must_be_attached_is_waited_for(bench: Benc
     bench.object = None
     async with bench.running():
         bench.node.add_pod(WEB)
-        await bench.until(lambda: "must be attached first" in bench.failure())
+        await bench.until(lambda: "there is no VolumeAttachment" in bench.failure())
         assert bench.driver.methods() == []
 
 

@@ -76,10 +76,10 @@ def test_without_a_daemon_a_command_says_how_to_start_one(mooring: CommandLine, 
     )
 
 
-def test_grpc_is_loaded_only_where_a_runtime_is_spoken_to() -> None:
+def test_grpc_is_loaded_only_where_a_driver_or_a_runtime_is_spoken_to() -> None:
     program = """
 import sys
-from mooring.daemon import command_line, run_client, serve
+from mooring.daemon import command_line, run_client
 command_line.run(["--root", "/nowhere", "get", "pods"])
 assert "grpc" not in sys.modules
 """

@@ -71,7 +71,7 @@ def test_volumes_that_would_wait_are_told_with_the_cause_instead(mooring: Comman
     causes = {row["pod"]: row["cause"] for row in answer["waits"]}
     assert answer["operations"] == []
     assert 'configmap "x" not found' in causes["default/config"]
-    assert "mooring has none for the CSI driver 'd.example.com'" in causes["default/odd"]
+    assert "driver 'd.example.com' does not serve volumes of mode 'Ephemeral'" in causes["default/odd"]
     assert "/etc is not a file (it is a directory)" in causes["default/wrong"]
     assert 'persistentvolumeclaims "x" not found' in causes["default/claim"]
     assert "no container requests huge pages" in causes["default/medium"]

@@ -18,6 +18,7 @@ from mooring.kube.objects.storage import (
     PersistentVolume,
     VolumeNodeAffinity,
 )
+from mooring.manager.claims import NoClaimStatus
 from mooring.manager.intents import Intents
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.operations.context import OperationContext
@@ -75,6 +76,9 @@ class Bench:
             plugins=manager.plugins,
             host=self.node.host,
             paths=self.node.paths,
+            claims=self.node.objects,
+            claim_status=NoClaimStatus(),
+            tell=manager.tell,
             node=lambda: replace(NodeFacts(name="n", memory=1, cpu_milli=1), labels={"zone": "a"}),
         )
         self.executor = OperationExecutor(context, strict=strict)

@@ -107,11 +107,19 @@ async def test_waiting_for_an_object_and_mounted_as_soon_as_it_comes(manifests: 
 
 
 async def test_waiting_because_nobody_serves_the_source(manifests: Path) -> None:
-    (manifests / "a.yaml").write_text(pod("web", "csi: {driver: d.example.com}"))
+    (manifests / "a.yaml").write_text(pod("web", "quobyte: {registry: r, volume: v}"))
     async with observed(manifests) as node:
         (row,) = await node.get("/v1/volumes")
         assert (row["state"], row["name"], row["plugin"], row["path"]) == ("waiting", None, None, None)
-        assert "mooring has none for the CSI driver 'd.example.com'" in row["reason"]
+        assert "quobyte was removed from Kubernetes" in row["reason"]
+
+
+async def test_waiting_for_a_driver_that_has_not_registered(manifests: Path) -> None:
+    (manifests / "a.yaml").write_text(pod("web", "csi: {driver: d.example.com}"))
+    async with observed(manifests) as node:
+        await node.until(lambda: is_in(node, "default/web/v", "waiting"))
+        (row,) = await node.get("/v1/volumes")
+        assert "waits for driver 'd.example.com' to register" in row["reason"]
 
 
 async def test_failed_when_a_set_up_is_refused(manifests: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_host_path_in_a_persistent_volume_is_served_too(bench: PluginBench) ->
     ("volume", "source"),
     [
         (Volume(name="v", ephemeral=EphemeralVolumeSource()), "the source ephemeral"),
-        (Volume(name="v", csi=CSIVolumeSource(driver="d")), "the CSI driver 'd'"),
+        (Volume(name="v", csi=CSIVolumeSource(driver="d")), "the source csi"),
     ],
     ids=["ephemeral", "csi"],
 )

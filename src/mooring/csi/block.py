@@ -15,7 +15,7 @@ from mooring.csi.vol_data import VolumeData
 from mooring.errors import Doubtful, Refused
 from mooring.host import block_maps
 from mooring.host.interface import FileKind, Risk
-from mooring.plugins.interface import Setup
+from mooring.plugins.interface import NO_WISHES, Setup, StageWishes
 from mooring.plugins.local_block import remove_map_directory
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
@@ -29,7 +29,7 @@ class CSIBlockStager:
         self._host = around.host
         self._begun: set[str] = set()  # volumes of which nothing was there before this process began with them
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         what = f"cannot stage volume {spec.name!r}"
         source = persistent_source(spec)
         driver = self._around.driver_to_set_up(spec, what)
@@ -37,11 +37,14 @@ class CSIBlockStager:
         path = self._around.places.block_stage(spec.name)
         ref = source.node_stage_secret_ref if abilities.stages else None
         secrets = self._around.secrets(ref.namespace, ref.name) if ref is not None else {}
+        publish_context = self._around.publish_context(spec, what)
         await self._run(lambda: self._prepare(spec, path if abilities.stages else ""), f"prepare {path}")
         if not abilities.stages:
             return ""
         try:
-            await driver.client.stage(stage_request(spec, abilities, path, secrets=secrets, publish_context={}))
+            await driver.client.stage(
+                stage_request(spec, abilities, path, secrets=secrets, publish_context=publish_context)
+            )
         except CallFailed as error:
             if error.kind is not Kind.FINAL:
                 raise error.as_outcome(what) from error
@@ -122,7 +125,7 @@ class CSIBlockMapper:
             target,
             places.block_stage(spec.name),
             secrets=self._around.secrets(ref.namespace, ref.name) if ref is not None else {},
-            publish_context={},
+            publish_context=self._around.publish_context(spec, what),
             tokens={},
             driver=self._around.object(driver.name),
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import enum
 import os
+from collections.abc import Callable
 from typing import TypeVar
+from urllib.parse import quote
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started without the interpreter being forked
 
@@ -24,7 +26,7 @@ _OPTIONS = (
     ("grpc.default_authority", "localhost"),
     ("grpc.use_local_subchannel_pool", 1),  # else a new channel would inherit the pauses of the one before
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # which bounds how long one try to connect may take
     (
         "grpc.max_reconnect_backoff_ms",
         1000,
@@ -40,6 +42,8 @@ _MAY_STILL_RUN = frozenset(
         StatusCode.UNAVAILABLE,
     )
 )
+
+_SERVICES = tuple(csi.DESCRIPTOR.services_by_name.values())
 
 Asked = TypeVar("Asked", bound=Message)
 Answered = TypeVar("Answered", bound=Message)
@@ -77,47 +81,62 @@ def kind_of(code: StatusCode) -> Kind:
     return Kind.UNCERTAIN if code in _MAY_STILL_RUN else Kind.FINAL
 
 
+Observer = Callable[[str, str, float], None]
+"""Told of each call: its method as `/csi.v1.Node/NodeStageVolume`, how it ended (a code's name), and the seconds."""
+
+
 class DriverClient:
     """One channel to one driver. Once it is retired it takes no more calls, and closes after the last one."""
 
-    def __init__(self, endpoint: str, *, timeout: float = CALL_TIMEOUT) -> None:
+    def __init__(
+        self, endpoint: str, *, timeout: float = CALL_TIMEOUT, observe: Observer = lambda method, code, seconds: None
+    ) -> None:
         self.endpoint = endpoint
         self._timeout = timeout
+        self._observe = observe
         self._running = 0
         self._retired = False
-        self._channel = aio.insecure_channel(f"unix:{socket_of(endpoint)}", options=_OPTIONS)
-        self._node: services.NodeAsyncStub = services.NodeStub(self._channel)
+        self.channel = aio.insecure_channel(f"unix:{quote(os.fsencode(socket_of(endpoint)))}", options=_OPTIONS)
+        self._node: services.NodeAsyncStub = services.NodeStub(self.channel)
 
     # -- asking ----------------------------------------------------------------------------------------------------
     async def get_info(self) -> csi.NodeGetInfoResponse:
-        return await self._call(self._node.NodeGetInfo, csi.NodeGetInfoRequest(), Kind.TRANSIENT)
+        return await self.call(self._node.NodeGetInfo, csi.NodeGetInfoRequest(), Kind.TRANSIENT)
 
     async def get_capabilities(self) -> csi.NodeGetCapabilitiesResponse:
-        return await self._call(self._node.NodeGetCapabilities, csi.NodeGetCapabilitiesRequest(), Kind.TRANSIENT)
+        return await self.call(self._node.NodeGetCapabilities, csi.NodeGetCapabilitiesRequest(), Kind.TRANSIENT)
 
     async def get_volume_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
-        _require(Kind.FINISHED, volume_id=request.volume_id, volume_path=request.volume_path)
-        return await self._call(self._node.NodeGetVolumeStats, request, Kind.FINISHED)
+        require(Kind.FINISHED, volume_id=request.volume_id, volume_path=request.volume_path)
+        return await self.call(self._node.NodeGetVolumeStats, request, Kind.FINISHED)
+
+    async def get_volume_health(self, request: csi.NodeGetVolumeHealthRequest) -> csi.NodeGetVolumeHealthResponse:
+        require(Kind.FINISHED, volume_id=request.volume_id)
+        return await self.call(self._node.NodeGetVolumeHealth, request, Kind.FINISHED)
 
     # -- setting up ------------------------------------------------------------------------------------------------
     async def stage(self, request: csi.NodeStageVolumeRequest) -> None:
-        _require(Kind.FINAL, volume_id=request.volume_id, staging_target_path=request.staging_target_path)
-        await self._call(self._node.NodeStageVolume, request, None)
+        require(Kind.FINAL, volume_id=request.volume_id, staging_target_path=request.staging_target_path)
+        await self.call(self._node.NodeStageVolume, request, None)
 
     async def publish(self, request: csi.NodePublishVolumeRequest) -> None:
-        _require(Kind.FINAL, volume_id=request.volume_id, target_path=request.target_path)
-        await self._call(self._node.NodePublishVolume, request, None)
+        require(Kind.FINAL, volume_id=request.volume_id, target_path=request.target_path)
+        await self.call(self._node.NodePublishVolume, request, None)
+
+    async def expand(self, request: csi.NodeExpandVolumeRequest) -> None:
+        require(Kind.FINAL, volume_id=request.volume_id, volume_path=request.volume_path)
+        await self.call(self._node.NodeExpandVolume, request, None)
 
     # -- taking away -----------------------------------------------------------------------------------------------
     async def unstage(self, volume_id: str, staging_target_path: str) -> None:
-        _require(Kind.FINISHED, volume_id=volume_id, staging_target_path=staging_target_path)
+        require(Kind.FINISHED, volume_id=volume_id, staging_target_path=staging_target_path)
         request = csi.NodeUnstageVolumeRequest(volume_id=volume_id, staging_target_path=staging_target_path)
-        await self._call(self._node.NodeUnstageVolume, request, Kind.FINISHED)
+        await self.call(self._node.NodeUnstageVolume, request, Kind.FINISHED)
 
     async def unpublish(self, volume_id: str, target_path: str) -> None:
-        _require(Kind.FINISHED, volume_id=volume_id, target_path=target_path)
+        require(Kind.FINISHED, volume_id=volume_id, target_path=target_path)
         request = csi.NodeUnpublishVolumeRequest(volume_id=volume_id, target_path=target_path)
-        await self._call(self._node.NodeUnpublishVolume, request, Kind.FINISHED)
+        await self.call(self._node.NodeUnpublishVolume, request, Kind.FINISHED)
 
     # -- ending ----------------------------------------------------------------------------------------------------
     async def retire(self) -> None:
@@ -127,30 +146,35 @@ class DriverClient:
 
     async def _close_when_done(self) -> None:
         if self._retired and not self._running:
-            await self._channel.close()
+            await self.channel.close()
 
-    async def _call(
+    async def call(
         self, method: aio.UnaryUnaryMultiCallable[Asked, Answered], request: Asked, kind: Kind | None
     ) -> Answered:
         """One call; a failure is of this kind, or else of the one that its code stands for."""
         if self._retired:
             raise CallFailed(StatusCode.UNAVAILABLE, "the driver is not registered any more", Kind.TRANSIENT)
         self._running += 1
+        began, code = asyncio.get_running_loop().time(), StatusCode.OK.name
         try:
             return await method(request, timeout=self._timeout)
         except aio.AioRpcError as error:
+            code = error.code().name
             # Not `from error`: a driver's own words may hold secrets, and a logged traceback would show them.
             raise _failure(error.code(), error.details() or "", request, kind) from None
         except asyncio.CancelledError:
+            code = StatusCode.CANCELLED.name
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
             raise _failure(StatusCode.CANCELLED, "the call was broken off", request, kind) from None
         except aio.BaseError as error:
+            code = "unknown-non-grpc"
             raise CallFailed(
                 StatusCode.UNKNOWN, without(str(error), secret_values(request)), kind or Kind.UNCERTAIN
             ) from None
         finally:
+            self._observe(_path_of(request), code, asyncio.get_running_loop().time() - began)
             self._running -= 1
             await self._close_when_done()
 
@@ -160,13 +184,20 @@ def socket_of(endpoint: str) -> str:
     return endpoint.removeprefix("unix://").removeprefix("unix:")
 
 
+def _path_of(request: Message) -> str:
+    """The method that a request is for: each has a request of its own, named after it."""
+    method = type(request).__name__.removesuffix("Request")
+    service = next(each.name for each in _SERVICES if method in each.methods_by_name)
+    return f"/csi.v1.{service}/{method}"
+
+
 def _failure(code: StatusCode, details: str, request: Message, kind: Kind | None) -> CallFailed:
     words = without(details, secret_values(request)).strip().rstrip(".")
     what = f"{type(request).__name__.removesuffix('Request')} failed"
     return CallFailed(code, words, kind if kind is not None else kind_of(code), what=what)
 
 
-def _require(kind: Kind, **fields: str) -> None:
+def require(kind: Kind, **fields: str) -> None:
     for name, value in fields.items():
         if not value:
             raise CallFailed(StatusCode.INVALID_ARGUMENT, f"the {name.replace('_', ' ')} is missing", kind)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.csi.client import CALL_TIMEOUT, DriverClient
+from mooring.csi.controller import ControllerCapabilities, ControllerClient
 from mooring.errors import MooringError, NotYet, Refused
 from mooring.stubs import csi_pb2 as csi
 
@@ -24,8 +25,11 @@ class Capabilities:
 
     stages: bool = False
     stats: bool = False
+    expands: bool = False
+    condition: bool = False
     multi_writer: bool = False
     mount_group: bool = False
+    health: bool = False
 
 
 class Driver:
@@ -38,6 +42,8 @@ class Driver:
         self.client = client
         self.node_capabilities: Capabilities | None = None  # None: nobody has asked yet
         self.node_info: csi.NodeGetInfoResponse | None = None
+        self.controller = ControllerClient(client)
+        self._controller_capabilities: ControllerCapabilities | None = None
 
     async def capabilities(self) -> Capabilities:
         """What the driver can do; `CallFailed`, of kind transient, when it does not say."""
@@ -45,14 +51,21 @@ class Driver:
             self.node_capabilities = capabilities_of(await self.client.get_capabilities())
         return self.node_capabilities
 
+    async def controller_capabilities(self) -> ControllerCapabilities:
+        """What its controller part can do, asked once as well."""
+        if self._controller_capabilities is None:
+            self._controller_capabilities = await self.controller.capabilities()
+        return self._controller_capabilities
+
 
 class Drivers:
     """The drivers by name. `changed` is told the name of each that comes, goes or is replaced."""
 
     def __init__(self, *, timeout: float = CALL_TIMEOUT) -> None:
         self._drivers: dict[str, Driver] = {}
-        self._timeout = timeout
+        self.timeout = timeout
         self.changed: Callable[[str], None] = lambda _: None
+        self.observe: Callable[[str, str, str, float], None] = lambda driver, method, code, seconds: None
 
     def get(self, name: str) -> Driver | None:
         return self._drivers.get(name)
@@ -89,10 +102,10 @@ class Drivers:
             raise Refused(what, why=why, next_step=next_step)
         return highest
 
-    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> Driver:
         """Take a driver in. It serves volumes at once, and is dropped again when it cannot tell about the node."""
         version = self.validate(name, versions)
-        driver = Driver(name, endpoint, version, DriverClient(endpoint, timeout=self._timeout))
+        driver = Driver(name, endpoint, version, self._client(name, endpoint))
         before = self._drivers.get(name)
         self._drivers[name] = driver
         self.changed(name)
@@ -105,12 +118,22 @@ class Drivers:
             if isinstance(error, MooringError):
                 raise Refused(f"cannot register CSI driver {name!r}", why=f"{error.what}: {error.why}") from error
             raise
+        return driver
 
-    async def deregister(self, name: str, endpoint: str = "") -> None:
+    def _client(self, name: str, endpoint: str) -> DriverClient:
+        return DriverClient(
+            endpoint,
+            timeout=self.timeout,
+            observe=lambda method, code, seconds: self.observe(name, method, code, seconds),
+        )
+
+    async def deregister(self, name: str, endpoint: str = "") -> bool:
         """Let a driver go; with an endpoint only the one that is there, for another may have taken its place."""
         driver = self._drivers.get(name)
-        if driver is not None and endpoint in ("", driver.endpoint):
-            await self._drop(driver)
+        if driver is None or endpoint not in ("", driver.endpoint):
+            return False
+        await self._drop(driver)
+        return True
 
     async def _drop(self, driver: Driver) -> None:
         if self._drivers.get(driver.name) is driver:
@@ -148,6 +171,9 @@ def capabilities_of(answer: csi.NodeGetCapabilitiesResponse) -> Capabilities:
     return Capabilities(
         stages=_Ability.STAGE_UNSTAGE_VOLUME in types,
         stats=_Ability.GET_VOLUME_STATS in types,
+        expands=_Ability.EXPAND_VOLUME in types,
+        condition=_Ability.VOLUME_CONDITION in types,
         multi_writer=_Ability.SINGLE_NODE_MULTI_WRITER in types,
         mount_group=_Ability.VOLUME_MOUNT_GROUP in types,
+        health=_Ability.GET_VOLUME_HEALTH in types,
     )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from mooring.csi.drivers import Drivers
+from mooring.csi.node_info import NodeInfoManager
+from mooring.errors import MooringError
+
+log = logging.getLogger(__name__)
 
 PLUGIN_TYPE = "CSIPlugin"
 
@@ -12,8 +17,9 @@ PLUGIN_TYPE = "CSIPlugin"
 class CSIHandler:
     """Handles registration sockets whose type is `CSIPlugin`."""
 
-    def __init__(self, drivers: Drivers) -> None:
+    def __init__(self, drivers: Drivers, node: NodeInfoManager | None = None) -> None:
         self._drivers = drivers
+        self._node = node  # None: nobody else wants to know what drivers say of the node
 
     def type(self) -> str:
         return PLUGIN_TYPE
@@ -23,8 +29,22 @@ class CSIHandler:
         self._drivers.validate(name, versions)
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        await self._drivers.register(name, endpoint, versions)
+        """Take a driver in, and note what it says of the node; a driver for which that fails is let go again."""
+        driver = await self._drivers.register(name, endpoint, versions)
+        if self._node is None:
+            return
+        try:
+            await self._node.install(driver)
+        except MooringError:
+            await self.deregister(name, endpoint)
+            raise
+        self._drivers.changed(name)  # the node has the labels now that its volumes may ask for
 
     async def deregister(self, name: str, endpoint: str) -> None:
         """Let go of the driver that this socket brought, and of no other of its name."""
-        await self._drivers.deregister(name, endpoint)
+        gone = await self._drivers.deregister(name, endpoint)
+        if gone and self._node is not None:
+            try:
+                await self._node.uninstall(name)
+            except MooringError as error:
+                log.warning("cannot forget what driver %s said of the node: %s", name, error)

@@ -106,7 +106,8 @@ def to_csi(spec: VolumeSpec, *, namespace: str) -> VolumeSpec:
     else:
         assert spec.volume is not None
         volume = _inline_to_csi(translator, spec.volume, namespace)
-    return VolumeSpec(persistent_volume=volume, read_only=spec.read_only)
+    inline = spec.persistent_volume is None
+    return VolumeSpec(persistent_volume=volume, read_only=spec.read_only, migrated=True, written_in_pod=inline)
 
 
 def _persistent_to_csi(translator: Translator, volume: PersistentVolume) -> PersistentVolume:

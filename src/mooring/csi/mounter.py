@@ -34,6 +34,10 @@ class CSIMounter:
     def path(self, uid: PodUid, spec: VolumeSpec) -> str:
         return self._around.places.target(uid, spec.name)
 
+    def check(self, request: Setup) -> None:
+        self._around.check_mode(request.spec, f"cannot publish volume {request.spec.name!r}")
+        refuse_idmapped(request)
+
     async def set_up(self, request: Setup) -> float | None:
         known = self._around.object(request.spec.csi_driver)
         republish = known is not None and known.spec.requires_republish
@@ -53,7 +57,7 @@ class CSIMounter:
         driver = self._around.driver_to_set_up(spec, what)
         refuse_idmapped(request)
         abilities = await asked_capabilities(driver, what)
-        asked = self._request(request, abilities)
+        asked = self._request(request, abilities, what)
         await self._host.run(lambda: self._prepare(request), risk=Risk.BULKY, what=f"prepare {asked.target_path}")
         await self._ask(driver, asked, request, what)
         known = self._around.object(driver.name)
@@ -64,7 +68,7 @@ class CSIMounter:
             except Refused as error:  # it is published all the same
                 raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
 
-    def _request(self, request: Setup, abilities: Capabilities) -> csi.NodePublishVolumeRequest:
+    def _request(self, request: Setup, abilities: Capabilities, what: str) -> csi.NodePublishVolumeRequest:
         spec, places = request.spec, self._around.places
         inline = inline_source(spec)
         if inline is not None:
@@ -82,7 +86,7 @@ class CSIMounter:
             places.target(request.uid, spec.name),
             places.stage(identity_of(spec, request.uid)) if staged else "",
             secrets=secrets,
-            publish_context={},
+            publish_context=self._around.publish_context(spec, what),
             tokens=self._around.tokens(request.pod, known),
             driver=known,
             mount_group=request.fs_group,

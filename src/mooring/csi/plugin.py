@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mooring.csi import vol_data
+from mooring.csi.attacher import CSIAttacher
+from mooring.csi.attachments import AttachmentOrders, name_of
 from mooring.csi.block import CSIBlockMapper, CSIBlockStager
 from mooring.csi.drivers import Drivers
+from mooring.csi.expander import CSIExpander
 from mooring.csi.mounter import CSIMounter
 from mooring.csi.names import NAME, Identity, inline_source, persistent_source, volume_name
 from mooring.csi.stager import CSIStager
-from mooring.csi.surroundings import Surroundings
+from mooring.csi.surroundings import CSIObjects, Surroundings
 from mooring.errors import Refused
+from mooring.kube.objects.kinds import CSI_DRIVER, VOLUME_ATTACHMENT
 from mooring.kube.objects.pod import Pod
-from mooring.kube.objects.storage import CSIDriver
 from mooring.kube.objects.volumes import CSIVolumeSource, Volume
 from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
 
-DRIVER_KIND = "CSIDriver"
+DRIVER_KIND, ATTACHMENT_KIND = CSI_DRIVER.name, VOLUME_ATTACHMENT.name
 
 
 class CSIPlugin:
     """Serves PersistentVolumes and inline volumes of the drivers that have registered.
 
-    Without a CSIDriver object, `unknown_drivers_attach` says whether volumes of a driver count as in need of attaching.
+    With `orders` this node lets volumes be attached itself; else it awaits that others do. Of a driver without a
+    CSIDriver object it counts as known that it attaches, unless `asks_drivers` is set.
     """
 
     name = NAME
@@ -34,11 +36,14 @@ class CSIPlugin:
         self,
         context: PluginContext,
         drivers: Drivers,
-        objects: Callable[[str], CSIDriver | None],
+        objects: CSIObjects,
         *,
-        unknown_drivers_attach: bool = True,
+        orders: AttachmentOrders | None = None,
+        asks_drivers: bool = False,
     ) -> None:
-        self._around = Surroundings(context, drivers, objects, unknown_drivers_attach=unknown_drivers_attach)
+        self._around = Surroundings(context, drivers, objects, asks_drivers=asks_drivers)
+        self._attacher = CSIAttacher(self._around, orders)
+        self._expander = CSIExpander(self._around)
         self._stager = CSIStager(self._around)
         self._mounter = CSIMounter(self._around)
         self._block_stager = CSIBlockStager(self._around)
@@ -58,30 +63,41 @@ class CSIPlugin:
         inline = inline_source(spec)
         read_only = inline.read_only if inline is not None else spec.read_only
         if spec.is_block:
-            attributes = Attributes(read_only=read_only)
             return Offer(
                 mounter=self._block_mapper,
                 stager=self._block_stager,
-                attributes=attributes,
+                attacher=self._attacher,
+                expander=self._expander,
+                attributes=Attributes(read_only=read_only),
                 takes_mount_options=True,
                 maps_devices=True,
+                needs_attaching=self._may_need_attaching(spec),
             )
         return Offer(
             mounter=self._mounter,
             stager=self._stager if inline is None else None,
+            attacher=self._attacher if inline is None else None,
+            checker=self._mounter,
+            expander=self._expander if inline is None and not spec.written_in_pod else None,
+            needs_attaching=self._may_need_attaching(spec),
             attributes=Attributes(read_only=read_only, managed=not read_only, relabel=True),
             takes_mount_options=inline is None,
             refreshes=True,
         )
 
+    def _may_need_attaching(self, spec: VolumeSpec) -> bool:
+        known = self._around.object(spec.csi_driver)
+        return known is None or known.spec.attach_required
+
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
-        """The driver's object, under whose name also a driver that registers is told of, and the secrets."""
+        """The driver's object, under whose name a driver that registers is told of as well, attachment and secrets."""
         refs = [ObjectRef(DRIVER_KIND, "", spec.csi_driver)]
         inline = inline_source(spec)
         if inline is not None:
             if inline.node_publish_secret_ref is not None:
                 refs.append(ObjectRef("Secret", pod.metadata.namespace, inline.node_publish_secret_ref.name))
             return tuple(refs)
+        refs.append(ObjectRef(ATTACHMENT_KIND, "", name_of(spec, self._around.node().name)))
         source = persistent_source(spec)
         for ref in (source.node_stage_secret_ref, source.node_publish_secret_ref):
             if ref is not None:

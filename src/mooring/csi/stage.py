@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from mooring.csi.access_modes import access_mode
 from mooring.csi.drivers import Capabilities
 from mooring.csi.names import persistent_source
+from mooring.plugins.interface import NO_WISHES, StageWishes
 from mooring.stubs import csi_pb2 as csi
 from mooring.world.spec import VolumeSpec
 
@@ -38,15 +39,15 @@ def stage_request(
     *,
     secrets: Mapping[str, str],
     publish_context: Mapping[str, str],
-    mount_group: int | None = None,
+    wishes: StageWishes = NO_WISHES,
 ) -> csi.NodeStageVolumeRequest:
-    """The request that stages a PersistentVolume at a path. It holds nothing of any pod."""
+    """The request that stages a PersistentVolume at a path. Of the pod it holds what it wants of the mount."""
     source = persistent_source(spec)
     return csi.NodeStageVolumeRequest(
         volume_id=source.volume_handle,
         publish_context=publish_context,
         staging_target_path=path,
-        volume_capability=capability(spec, abilities, source.fs_type, mount_group),
+        volume_capability=capability(spec, abilities, source.fs_type, wishes.fs_group),
         secrets=secrets,
         volume_context=source.volume_attributes,
     )

@@ -11,6 +11,7 @@ from mooring.csi.surroundings import Surroundings, remove_unit
 from mooring.csi.vol_data import VolumeData
 from mooring.errors import Doubtful, Refused
 from mooring.host.interface import Risk
+from mooring.plugins.interface import NO_WISHES, StageWishes
 from mooring.stubs import csi_pb2 as csi
 from mooring.world.spec import VolumeSpec
 
@@ -30,7 +31,7 @@ class CSIStager:
         self._host = around.host
         self._begun: set[str] = set()  # stages of which nothing was there before this process asked for them
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         what = f"cannot stage volume {spec.name!r}"
         source = persistent_source(spec)
         driver = self._around.driver_to_set_up(spec, what)
@@ -41,7 +42,14 @@ class CSIStager:
         secrets = self._around.secrets(ref.namespace, ref.name) if ref is not None else {}
         identity = Identity(driver=source.driver, handle=source.volume_handle)
         path = self._around.places.stage(identity)
-        request = stage_request(spec, abilities, path, secrets=secrets, publish_context={})
+        request = stage_request(
+            spec,
+            abilities,
+            path,
+            secrets=secrets,
+            publish_context=self._around.publish_context(spec, what),
+            wishes=wishes,
+        )
         await self._host.run(lambda: self._prepare(identity, path), risk=Risk.BULKY, what=f"prepare {path}")
         await self._ask(driver, request, self._around.places.stage_unit(identity), what)
         return path

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from mooring.csi import vol_data
+from mooring.csi.attachments import Verdict, name_of, verdict
+from mooring.csi.client import CallFailed
 from mooring.csi.drivers import Driver, Drivers
 from mooring.csi.names import DATA_FILE, Places, inline_source
 from mooring.errors import Doubtful, MooringError, NotYet
 from mooring.host.interface import Host
 from mooring.kube.objects.pod import Pod
-from mooring.kube.objects.storage import CSIDriver
+from mooring.kube.objects.storage import CSIDriver, VolumeAttachment
 from mooring.plugins.interface import IssuedToken, PluginContext, TokenRequest
 from mooring.plugins.payload import missing_object
 from mooring.plugins.projected import account_name, account_uid
@@ -20,6 +23,16 @@ TOKEN_SECONDS = 3600
 """How long a token is valid when a CSIDriver object does not say."""
 
 
+class CSIObjects(Protocol):
+    """The objects that tell about drivers and what is attached, from a cache."""
+
+    def csi_driver(self, name: str) -> CSIDriver | None: ...
+
+    def volume_attachment(self, name: str) -> VolumeAttachment | None: ...
+
+    def volume_attachments(self) -> Iterable[VolumeAttachment]: ...
+
+
 class Surroundings:
     """Looks up what one volume needs. What is missing is a `NotYet`: the driver has not been asked anything then."""
 
@@ -27,34 +40,64 @@ class Surroundings:
         self,
         context: PluginContext,
         drivers: Drivers,
-        objects: Callable[[str], CSIDriver | None],
+        objects: CSIObjects,
         *,
-        unknown_drivers_attach: bool,
+        asks_drivers: bool,
     ) -> None:
         self.host = context.host
         self.places = Places(context.paths)
         self.drivers = drivers
         self.node = context.node
-        self.object = objects
+        self.object = objects.csi_driver
+        self.attachments = objects
         self._objects = context.objects
         self._tokens = context.tokens
-        self._unknown_drivers_attach = unknown_drivers_attach
+        self._asks_drivers = asks_drivers  # else a driver without an object of its own counts as one that attaches
 
     def driver_to_set_up(self, spec: VolumeSpec, what: str) -> Driver:
         """The driver of a volume that can be set up here: registered, and of a kind that this node can use."""
         driver = self.drivers.require(spec.csi_driver, what)
-        known = self.object(driver.name)
+        self.check_mode(spec, what)
+        return driver
+
+    def check_mode(self, spec: VolumeSpec, what: str) -> None:
+        """Refuse a volume of a kind, persistent or written in a pod, that its driver does not serve."""
+        name = spec.csi_driver
+        known = self.object(name)
         mode = vol_data.PERSISTENT if inline_source(spec) is None else vol_data.EPHEMERAL
         modes = known.spec.volume_lifecycle_modes if known is not None else (vol_data.PERSISTENT,)
         if mode not in modes:
-            why = f"driver {driver.name!r} does not serve volumes of mode {mode!r}"
-            raise NotYet(what, why=why, next_step=f"List the mode in the CSIDriver object {driver.name!r}")
-        attaches = known.spec.attach_required if known is not None else self._unknown_drivers_attach
-        if attaches and mode == vol_data.PERSISTENT:
-            why = f"volumes of driver {driver.name!r} must be attached first, which this node does not do"
-            next_step = f"Create a CSIDriver object {driver.name!r} with attachRequired: false if it needs no attaching"
-            raise NotYet(what, why=why, next_step=next_step)
-        return driver
+            why = f"driver {name!r} does not serve volumes of mode {mode!r}"
+            raise NotYet(what, why=why, next_step=f"List the mode in the CSIDriver object {name!r}")
+
+    async def needs_attaching(self, spec: VolumeSpec, what: str) -> bool:
+        """Whether a PersistentVolume must be attached; a driver of which no object tells is asked what it can do."""
+        known = self.object(spec.csi_driver)
+        if known is not None:
+            return known.spec.attach_required
+        if not self._asks_drivers or self._attachment(spec) is not None:
+            return True
+        driver = self.drivers.require(spec.csi_driver, what)
+        try:
+            return (await driver.controller_capabilities()).publishes
+        except CallFailed as error:
+            raise error.as_outcome(what) from error
+
+    def _attachment(self, spec: VolumeSpec) -> VolumeAttachment | None:
+        return self.attachments.volume_attachment(name_of(spec, self.node().name))
+
+    def publish_context(self, spec: VolumeSpec, what: str) -> dict[str, str]:
+        """What whoever attached a volume has to tell its driver on this node."""
+        known = self.object(spec.csi_driver)
+        if inline_source(spec) is not None or (known is not None and not known.spec.attach_required):
+            return {}
+        found = self._attachment(spec)
+        if verdict(found) is Verdict.ATTACHED and found is not None:
+            return dict(found.status.attachment_metadata)
+        if known is None and self._asks_drivers and found is None:
+            return {}  # it was found to need no attaching
+        why = f"VolumeAttachment {name_of(spec, self.node().name)!r} does not say that it is attached"
+        raise NotYet(what, why=why)
 
     def secrets(self, namespace: str, name: str) -> dict[str, str]:
         """The content of a Secret as drivers take it; nothing when none is named."""

@@ -9,13 +9,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from mooring.csi.attachments import AttachmentOrders
+from mooring.csi.drivers import Drivers
+from mooring.csi.plugin import CSIPlugin
+from mooring.csi.surroundings import CSIObjects
 from mooring.daemon.node_facts import machine_address
 from mooring.host import features
 from mooring.host.atomic_writer import data_directory_name
 from mooring.host.interface import Host
 from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
-from mooring.manager.claims import Claims
+from mooring.manager.claims import Claims, ClaimStatus
 from mooring.manager.pods import PodStates
 from mooring.manager.volume_manager import VolumeManager
 from mooring.plugins.builtin import make_plugins
@@ -40,8 +44,8 @@ def make_host(settings: Settings) -> LinuxHost:
     return host
 
 
-class Lookups(Objects, Claims, Protocol):
-    """Where a manager finds ConfigMaps, Secrets, claims and volumes."""
+class Lookups(Objects, Claims, CSIObjects, Protocol):
+    """Where a manager finds ConfigMaps, Secrets, claims, volumes and what tells about CSI drivers."""
 
 
 def build_manager(
@@ -53,10 +57,14 @@ def build_manager(
     states: PodStates | None = None,
     clock: Callable[[], float] | None = None,
     tokens: Tokens | None = None,
+    drivers: Drivers | None = None,
+    orders: AttachmentOrders | None = None,
+    claim_status: ClaimStatus | None = None,
 ) -> VolumeManager:
     """A manager over the root directory of the settings, with all plugins of this installation.
 
-    Without `tokens` volumes that want one are refused.
+    Without `tokens` volumes that want one are refused. CSI volumes are served by those `drivers` that register; with
+    `orders` the node lets volumes be attached itself. `claim_status` keeps claims up with volumes that grow.
     """
     paths = Paths(settings.root)
     digits = random.SystemRandom()
@@ -76,6 +84,8 @@ def build_manager(
         project_quotas=settings.project_quotas,
     )
     plugins = make_plugins(context)
+    known = drivers if drivers is not None else Drivers(timeout=settings.csi_timeout)
+    plugins.register(CSIPlugin(context, known, objects, orders=orders, asks_drivers=settings.attach != "external"))
     plugins.prober = FlexProber(context, plugins, settings.flex_volume_directory or paths.flex_volume_dir)
     manager = VolumeManager(
         settings=settings,
@@ -86,6 +96,7 @@ def build_manager(
         node=facts,
         objects=objects,
         address=machine_address(),
+        claim_status=claim_status,
         states=states,
         clock=clock,
     )

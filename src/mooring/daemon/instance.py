@@ -8,13 +8,18 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mooring.controllers.attachdetach.orders import ApiAttachmentOrders
 from mooring.controllers.claims_controller import ClaimsController
 from mooring.controllers.ephemeral import EphemeralClaims
 from mooring.controllers.flex_driver_watcher import FlexDriverWatcher
 from mooring.controllers.limit_watcher import LimitWatcher
 from mooring.controllers.token_manager import TokenManager
 from mooring.controllers.token_signer import NodeIdentity, TokenSigner, default_issuer
+from mooring.csi.drivers import Drivers
+from mooring.csi.node_info import NodeInfoManager
 from mooring.daemon.building import build_manager
+from mooring.daemon.claim_status import ApiClaimStatus
+from mooring.daemon.csi_parts import CSIParts, make_csi_parts
 from mooring.daemon.node_facts import node_facts, node_name
 from mooring.daemon.node_watchers import watch_flex_drivers, watch_limits
 from mooring.daemon.runs import PodsAndRuns, RunVolumes
@@ -27,6 +32,7 @@ from mooring.kube.objects.kinds import POD
 from mooring.manager.node_affinity import matches_node
 from mooring.manager.pods import KnownPods
 from mooring.manager.volume_manager import VolumeManager
+from mooring.observe.csi_metrics import CSIMetrics
 from mooring.observe.events import EventRecorder
 from mooring.observe.history import History, Journal
 from mooring.observe.metrics import Metrics
@@ -60,6 +66,7 @@ class Instance:
     pods: InformedPods
     claims: ClaimsController
     ephemeral_claims: EphemeralClaims
+    csi: CSIParts
     signer: TokenSigner
     manager: VolumeManager
     states: KnownPods
@@ -86,6 +93,7 @@ class Instance:
             self.factory.start(tasks)
             tasks.create_task(self.claims.run(), name="claims")
             tasks.create_task(self.ephemeral_claims.run(), name="ephemeral claims")
+            tasks.create_task(self.csi.run(), name="csi")
             await self.pods.run()
             self.manager.sources_heard()
             self.runs.look_at_all()
@@ -100,16 +108,27 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     factory = SharedInformerFactory(store)
     objects = InformedObjects(factory, name)
     factory.informer(POD)
-    facts = node_facts(settings, objects.node)
+    drivers = Drivers(timeout=settings.csi_timeout)
+    csi_node = NodeInfoManager(store, name)
+    facts = node_facts(settings, objects.node, topology=csi_node.topology)
     issuer = settings.issuer or default_issuer(name)
     signer = TokenSigner(paths.service_account_key, issuer=issuer, node=lambda: _identity(objects, name))
     tokens = TokenManager(signer, clock=time.time, random=random.SystemRandom())
-    manager = build_manager(settings, host, objects, facts, tokens=tokens)
+    events = EventRecorder(store, node_name=name, now=utc_now, lifetime=settings.event_lifetime)
+    manager = build_manager(
+        settings,
+        host,
+        objects,
+        facts,
+        tokens=tokens,
+        drivers=drivers,
+        orders=ApiAttachmentOrders(store, factory) if settings.attach == "local" else None,
+        claim_status=ApiClaimStatus(store, events),
+    )
     assert isinstance(manager.states, KnownPods)
     journal = Journal(paths.history_file, size=settings.journal_size, soon=loop.call_soon)
     history = History(length=settings.history_length, wall=time.time, clock=loop.time, journal=journal)
     metrics = Metrics(manager.desired, manager.actual, manager.reconciler, surprises=lambda: manager.executor.surprises)
-    events = EventRecorder(store, node_name=name, now=utc_now, lifetime=settings.event_lifetime)
     for listener in (history.listen, metrics.listen, events.listen):
         manager.subscribe(listener)
     usage = UsageMeter(host, manager.actual, clock=loop.time, lifetime=settings.usage_lifetime)
@@ -135,6 +154,8 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     patience = Backoff(initial=settings.backoff_initial, maximum=min(settings.backoff_maximum, _LONGEST_PAUSE))
     runs = RunSupervisor(paths, RunVolumes(manager, manager.states), make_runtime, pause=patience.after)
     runs.load()
+    csi = make_csi_parts(settings, host, store, factory, drivers, csi_node, manager, events, backoff)
+    drivers.observe = CSIMetrics(metrics.registry, csi.plugins.counts).observe
     return Instance(
         settings=settings,
         paths=paths,
@@ -144,6 +165,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         pods=InformedPods(factory, objects, PodsAndRuns(manager, runs), name),
         claims=claims,
         ephemeral_claims=ephemeral_claims,
+        csi=csi,
         signer=signer,
         manager=manager,
         states=manager.states,
@@ -155,7 +177,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         usage=usage,
         limits=watch_limits(settings, host, store, manager),
         flex_drivers=watch_flex_drivers(host, manager),
-        status=Status(_view(host, manager, runs, source, history)),
+        status=Status(_view(host, manager, runs, source, history, csi)),
     )
 
 
@@ -171,7 +193,12 @@ def _tell_claims(claims: ClaimsController, change: Change) -> None:
 
 
 def _view(
-    host: Host, manager: VolumeManager, runs: RunSupervisor, source: ManifestDirectory, history: History
+    host: Host,
+    manager: VolumeManager,
+    runs: RunSupervisor,
+    source: ManifestDirectory,
+    history: History,
+    csi: CSIParts,
 ) -> NodeView:
     return NodeView(
         pods=manager.pods,
@@ -179,12 +206,13 @@ def _view(
         actual=manager.actual,
         gates=lambda: manager.gates,
         running=manager.reconciler.pending.running,
-        findings=lambda: (*_findings(host, manager, source), *runs.findings()),
+        findings=lambda: (*_findings(host, manager, source), *runs.findings(), *csi.findings()),
         history=history,
         namesakes=manager.namesakes,
         containers=runs.words,
         held_up=manager.held_up,
         progress=manager.walks.progress,
+        drivers=csi.rows,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from mooring.kube.objects.node import Node
 from mooring.kube.quantity import parse_quantity
@@ -41,8 +42,16 @@ def disk_size(path: str) -> int:
     return facts.f_blocks * facts.f_frsize
 
 
-def node_facts(settings: Settings, find_node: Callable[[], Node | None]) -> Callable[[], NodeFacts]:
-    """A look-up of the node's facts: its Node object where there is one, the settings, then the machine."""
+NO_TOPOLOGY: Mapping[str, str] = {}
+
+
+def node_facts(
+    settings: Settings, find_node: Callable[[], Node | None], *, topology: Mapping[str, str] = NO_TOPOLOGY
+) -> Callable[[], NodeFacts]:
+    """A look-up of the node's facts: its Node object where there is one, the settings, then the machine.
+
+    What drivers say about where the node is counts as labels, unless the Node has others; it grows as they register.
+    """
     name = node_name(settings)
     memory = settings.allocatable_memory or machine_memory()
     cpu_milli = settings.allocatable_cpu_milli or 1000 * (os.cpu_count() or 1)
@@ -53,14 +62,15 @@ def node_facts(settings: Settings, find_node: Callable[[], Node | None]) -> Call
         ephemeral_storage=disk_size(settings.root),
         labels={"kubernetes.io/hostname": name},
     )
-    seen: tuple[Node | None, NodeFacts] = (None, plain)
+    seen: tuple[Node | None, int, NodeFacts] = (None, 0, plain)
 
     def look() -> NodeFacts:
         nonlocal seen
-        node = find_node()
-        if node is not seen[0]:
-            seen = (node, plain if node is None else _of_node(node, plain))
-        return seen[1]
+        node, known = find_node(), len(topology)
+        if node is not seen[0] or known != seen[1]:
+            facts = plain if node is None else _of_node(node, plain)
+            seen = (node, known, replace(facts, labels={**topology, **facts.labels}))
+        return seen[2]
 
     return look
 

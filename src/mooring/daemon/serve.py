@@ -47,6 +47,7 @@ async def serve(settings: Settings, manifests: Sequence[str], *, watch: Watch | 
                 await _run(instance, stop, service, watch)
         finally:
             instance.journal.close()
+            await instance.csi.close()
             await instance.store.close()
             service.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from mooring.csi import migration
@@ -10,6 +11,7 @@ from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.objects.volumes import Volume
 from mooring.plugins.interface import ObjectRef
+from mooring.world.growth import NO_GROWTH, Growth, growth_of
 from mooring.world.pod_facts import VolumeUse
 from mooring.world.spec import VolumeSpec
 
@@ -22,6 +24,31 @@ class Claims(Protocol):
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None: ...
 
     def persistent_volume(self, name: str) -> PersistentVolume | None: ...
+
+
+class ClaimStatus(Protocol):
+    """Who writes the status of claims, and events about them."""
+
+    async def patch(self, claim: PersistentVolumeClaim, merge: Mapping[str, object]) -> PersistentVolumeClaim:
+        """The claim as it is then; `NotYet` when it cannot be written now."""
+        ...
+
+    def tell(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None: ...
+
+    def now(self) -> str: ...
+
+
+class NoClaimStatus:
+    """Where claims are handed in and belong to somebody else, nothing is written to them."""
+
+    async def patch(self, claim: PersistentVolumeClaim, merge: Mapping[str, object]) -> PersistentVolumeClaim:
+        return claim
+
+    def tell(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
+        return None
+
+    def now(self) -> str:
+        return ""
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
@@ -107,6 +134,15 @@ def _bound_volume(pod: Pod, name: str, claim: PersistentVolumeClaim, claims: Cla
         why = f"PV {volume.metadata.name} ClaimRef.UID {reference.uid!r} does not point to claim.UID"
         raise NotYet(what, why=why, next_step=f"The volume belongs to {reference.namespace}/{reference.name}")
     return volume
+
+
+def growth_for(pod: Pod, volume: Volume, spec: VolumeSpec, claims: Claims) -> Growth:
+    """How far a pod's volume is to grow, if it has a claim."""
+    name = claim_name(pod, volume)
+    claim = claims.claim(pod.metadata.namespace, name) if name is not None else None
+    if claim is None or spec.persistent_volume is None:
+        return NO_GROWTH
+    return growth_of(claim, spec.persistent_volume, read_only=spec.read_only)
 
 
 def _check_mode(name: str, spec: VolumeSpec, use: VolumeUse) -> None:

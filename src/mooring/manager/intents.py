@@ -164,6 +164,8 @@ def _to_body(intent: Intent) -> dict[str, object]:
             "persistent_volume": msgspec.to_builtins(spec.persistent_volume),
             "read_only": spec.read_only,
             "namespace": spec.namespace,
+            "migrated": spec.migrated,
+            "written_in_pod": spec.written_in_pod,
         },
     }
 
@@ -188,6 +190,8 @@ def _from_body(body: Mapping[str, object]) -> Intent:
             persistent_volume=spec.persistent_volume,
             read_only=spec.read_only,
             namespace=spec.namespace,
+            migrated=spec.migrated,
+            written_in_pod=spec.written_in_pod,
         ),
     )
 
@@ -197,6 +201,8 @@ class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     persistent_volume: PersistentVolume | None
     read_only: bool
     namespace: str
+    migrated: bool = False
+    written_in_pod: bool = False
 
 
 class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,11 +9,12 @@ from typing import assert_never
 
 from mooring.errors import Doubtful, MooringError, NotYet, Refused
 from mooring.host.mount_limits import MountTableFull
-from mooring.manager.operations import attach, mount, pod_directory, stage
+from mooring.manager.operations import attach, expand, mount, pod_directory, stage
 from mooring.manager.operations.context import OperationContext
 from mooring.world.operations import (
     Attach,
     Detach,
+    Expand,
     MakePodDirectory,
     Mount,
     Operation,
@@ -64,6 +65,8 @@ class OperationExecutor:
                 return stage.stage(self._context, operation)
             case Mount():
                 return mount.mount(self._context, operation)
+            case Expand():
+                return expand.expand(self._context, operation)
             case Unmount():
                 return mount.unmount(self._context, operation)
             case Unstage():

@@ -9,12 +9,13 @@ from typing import TypeVar
 from mooring.errors import MooringError
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import Volume
-from mooring.manager.claims import Claims, build_spec, claim_references
+from mooring.manager.claims import Claims, build_spec, claim_references, growth_for
 from mooring.manager.pods import PodManager, PodStates
 from mooring.plugins.interface import ObjectRef
 from mooring.plugins.manager import VolumePluginManager, unique_volume_name
 from mooring.world.changes import Listener, ProblemArose
 from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolume, Problem
+from mooring.world.growth import NO_GROWTH
 from mooring.world.names import PodUid, VolumeName
 from mooring.world.pod_facts import VolumeUse, size_limit, volume_use
 
@@ -115,7 +116,7 @@ class DesiredStateOfWorldPopulator:
         wish = DesiredVolume(
             name=name,
             plugin=plugin.name,
-            attachable=offer.attacher is not None,
+            attachable=offer.attachable,
             stageable=offer.stager is not None,
             refreshes=offer.refreshes,
         )
@@ -125,6 +126,7 @@ class DesiredStateOfWorldPopulator:
             outer_names=(volume.name,),
             requested_at=self._clock(),
             size_limit=size_limit(pod, volume),
+            growth=growth_for(pod, volume, spec, self._claims) if offer.expander is not None else NO_GROWTH,
         )
         before = self._desired.mount(uid, name)
         self._desired.add(wish, uid, mount)

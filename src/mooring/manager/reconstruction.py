@@ -176,8 +176,8 @@ class Reconstruction:
             name=name,
             plugin=plugin.name,
             spec=spec,
-            attachment=Presence.UNCERTAIN if offer.attacher is not None else Presence.ABSENT,
-            attachability=Attachability.UNCERTAIN if offer.attacher is not None else Attachability.FALSE,
+            attachment=Presence.UNCERTAIN if offer.attachable else Presence.ABSENT,
+            attachability=Attachability.UNCERTAIN if offer.attachable else Attachability.FALSE,
             stage=Presence.UNCERTAIN if offer.stager is not None else Presence.ABSENT,
             stage_reconstructed=offer.stager is not None and not self._rebooted,
         )

@@ -12,7 +12,7 @@ from mooring.errors import Refused
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.objects.pod import Pod
-from mooring.manager.claims import Claims
+from mooring.manager.claims import Claims, ClaimStatus, NoClaimStatus
 from mooring.manager.expected_mounts import ExpectedMounts
 from mooring.manager.hangs import Hangs
 from mooring.manager.intents import Intents
@@ -55,6 +55,7 @@ class VolumeManager(VolumeQueries):
         node: Callable[[], NodeFacts],
         objects: Objects | None = None,
         address: str = "",
+        claim_status: ClaimStatus | None = None,
         states: PodStates | None = None,
         clock: Callable[[], float] | None = None,
         strict: bool = False,
@@ -85,6 +86,9 @@ class VolumeManager(VolumeQueries):
             intents=self.intents,
             walks=self.walks,
             expected=self.expected,
+            claims=claims,
+            claim_status=claim_status if claim_status is not None else NoClaimStatus(),
+            tell=self.tell,
         )
         self._sub_path_locks = context.sub_path_locks
         self.executor = OperationExecutor(context, strict=strict)

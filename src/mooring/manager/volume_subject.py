@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mooring.engine.pending import Slot
 from mooring.host.hanging_calls import WORK
+from mooring.kube.objects.pod import Pod
 from mooring.manager.intents import Intents
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.pods import PodManager, PodStates
@@ -17,6 +18,7 @@ from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolu
 from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import (
     Attach,
+    Expand,
     MakePodDirectory,
     Mount,
     Operation,
@@ -131,7 +133,7 @@ class VolumeSubject:
                 return Slot(pod_key(operation.pod))
             case Unmount():
                 return Slot(operation.volume, operation.pod)
-            case Mount():
+            case Mount() | Expand():
                 volume = self.desired.volumes[operation.volume]
                 if volume.is_shared:
                     return Slot(operation.volume, owner=operation.pod)
@@ -198,7 +200,7 @@ class VolumeSubject:
     def _is_moot(self, operation: Operation) -> bool:
         """Whether what failed is not asked for any more: its failure is nobody's, and nothing is to be tried again."""
         match operation:
-            case Mount():
+            case Mount() | Expand():
                 return self.desired.mount(operation.pod, operation.volume) is None
             case Unmount():
                 return self.desired.mount(operation.pod, operation.volume) is not None
@@ -260,18 +262,27 @@ class VolumeSubject:
 
     def _finished(self, operation: Operation, outcome: Outcome, begun: _Begun) -> Finished:
         now = self._clock()
-        pod = pod_of(operation)
         held = None if isinstance(operation, PodOperation) else self.actual.volumes.get(operation.volume)
         source = begun.volume or held
+        spec = begun.mount.spec if begun.mount is not None else (held.spec if held is not None else None)
         return Finished(
             operation=operation,
             outcome=outcome,
             at=now,
             seconds=now - begun.at,
             plugin=source.plugin if source is not None else None,
-            inner_name=begun.mount.spec.name if begun.mount is not None else (held.spec.name if held else ""),
-            pod=begun.mount.pod if begun.mount is not None else (self._pods.get(pod) if pod is not None else None),
+            inner_name=spec.name if spec is not None else "",
+            pod=begun.mount.pod if begun.mount is not None else self._concerned(operation, begun.volume),
             refreshed=isinstance(operation, Mount) and operation.refresh,
             requested_at=begun.mount.requested_at if begun.mount is not None else None,
             claim=held.spec.claim if held is not None else "",
+            driver=spec.csi_driver if spec is not None else "",
+            migrated=spec is not None and spec.migrated,
         )
+
+    def _concerned(self, operation: Operation, wanted: DesiredVolume | None) -> Pod | None:
+        """The pod that an operation is about; of what is done for several, the first that wants it."""
+        pod = pod_of(operation)
+        if pod is not None:
+            return self._pods.get(pod)
+        return wanted.mounts[min(wanted.mounts)].pod if wanted is not None and wanted.mounts else None

@@ -26,13 +26,13 @@ from mooring.world.changes import (
     Reconstructed,
     Started,
 )
-from mooring.world.operations import Mount, Stage
+from mooring.world.operations import Attach, Expand, Mount, Stage
 
 log = logging.getLogger(__name__)
 
 COMPONENT = "mooring"
-_PATIENT = frozenset({"WaitForFirstConsumer", "FailedBinding"})
-"""Reasons that only say what a claim waits for."""
+_PATIENT = frozenset({"WaitForFirstConsumer", "FailedBinding", "FileSystemResizeSuccessful", "VolumeResizeSuccessful"})
+"""Reasons that only say what a claim waits for, or that something went well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,27 @@ class EventRecorder:
         self._say(_warning(pod, reason, message))
 
     def claim_changed(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
-        """Tell why a claim is not bound."""
+        """Tell what became of a claim, or what it waits for."""
         waits = reason in _PATIENT
         self._say(_said(claim, "Normal" if waits else "Warning", reason, message))
 
     def _finished(self, change: Finished) -> None:
         outcome = change.outcome
-        if outcome.succeeded or change.pod is None or not isinstance(change.operation, Mount | Stage):
+        if outcome.succeeded or change.pod is None:
             return
-        step = "SetUp" if isinstance(change.operation, Mount) else "MountDevice"
-        message = f'MountVolume.{step} failed for volume "{change.inner_name}" : {outcome.why}'
-        self._say(_warning(change.pod, "FailedMount", message))
+        reason, step = "", ""
+        match change.operation:
+            case Mount():
+                reason, step = "FailedMount", "MountVolume.SetUp"
+            case Stage():
+                reason, step = "FailedMount", "MountVolume.MountDevice"
+            case Attach():
+                reason, step = "FailedAttachVolume", "AttachVolume.Attach"
+            case Expand():
+                reason, step = "VolumeResizeFailed", "NodeExpandVolume.NodeExpandVolume"
+        if reason:
+            message = f'{step} failed for volume "{change.inner_name}" : {outcome.why}'
+            self._say(_warning(change.pod, reason, message))
 
     def _say(self, said: _Said) -> None:
         self._waiting[said] = self._waiting.get(said, 0) + 1

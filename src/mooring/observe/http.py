@@ -108,7 +108,7 @@ class HttpApi:
             "/v1/volumes": self._volumes,
             "/v1/operations": self._table(self._status.operations),
             "/v1/findings": self._table(self._status.findings),
-            "/v1/drivers": self._table(list),
+            "/v1/drivers": self._table(self._status.drivers),
             "/v1/claims": self._claims,
             "/v1/events": self._events,
             "/v1/explain": self._explain,

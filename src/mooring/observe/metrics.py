@@ -71,7 +71,7 @@ class Metrics:
         self._orphan_errors = self._gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Of these, not removed")
         self._refreshes = self._counter("mooring_volume_refreshes", "Content volumes looked at again")
         self.registry.register(_Worlds(desired, actual, engine, surprises))
-        self._children: dict[tuple[str, str, str], Histogram] = {}
+        self._children: dict[tuple[str, str, str, str], Histogram] = {}
 
     def _counter(self, name: str, says: str) -> Counter:
         return Counter(name, says, registry=self.registry)
@@ -109,11 +109,12 @@ class Metrics:
             if not succeeded:
                 self._orphan_errors.inc()
             return
-        plugin = change.plugin or "N/A"
-        key = (plugin, kind_of(operation), "success" if succeeded else "fail-unknown")
+        plugin = f"{change.plugin}:{change.driver}" if change.driver else change.plugin or "N/A"
+        status = "success" if succeeded else "fail-unknown"
+        key = (plugin, kind_of(operation), status, "true" if change.migrated else "false")
         child = self._children.get(key)
         if child is None:
-            child = self._children[key] = self._durations.labels(*key, "false")
+            child = self._children[key] = self._durations.labels(*key)
         child.observe(change.seconds)
         if change.refreshed:
             self._refreshes.inc()

@@ -56,6 +56,7 @@ class NodeView:
     containers: Callable[[PodUid], str | None] = lambda uid: None
     held_up: Callable[[VolumeName, PodUid], HoldUp | None] = lambda name, uid: None
     progress: Callable[[VolumeName, PodUid], Progress | None] = lambda name, uid: None
+    drivers: Callable[[], list[Row]] = list
 
 
 def iso(seconds: float | None) -> str | None:
@@ -85,6 +86,10 @@ class Status:
 
     def __init__(self, view: NodeView) -> None:
         self._view = view
+
+    def drivers(self) -> list[Row]:
+        """One row per CSI driver, and per socket that has not told whose it is."""
+        return self._view.drivers()
 
     # -- volumes -------------------------------------------------------------------------------------------------
     def volumes(self) -> list[Row]:

@@ -9,7 +9,7 @@ from mooring.host.interface import Host, Risk
 from mooring.host.mount_points import clear_mount_point, unmount_layers
 from mooring.kube.objects.pod import Pod
 from mooring.plugins.fc_disks import NAME, FCDisks, FCPlaces, disk_of, is_known, source_of
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Trace
+from mooring.plugins.interface import NO_WISHES, Attributes, ObjectRef, Offer, PluginContext, StageWishes, Trace
 from mooring.plugins.local_block import remove_map_directory
 from mooring.plugins.scsi_devices import ScsiDevices
 from mooring.plugins.staged_volumes import AttachedByStage, StagedBinds, StagedMaps, mount_stage, refuse_users
@@ -82,7 +82,7 @@ class FCStager:
         self._places = places
         self._disks = disks
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         disk = disk_of(spec)
         path = self._places.place(disk, block=spec.is_block)
         if not spec.is_block and self._host.mount_at(path) is not None:

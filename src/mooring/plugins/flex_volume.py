@@ -17,7 +17,18 @@ from mooring.plugins import flex_options
 from mooring.plugins.flex_driver import Capabilities, FlexDriver, NotSupported
 from mooring.plugins.flex_options import is_read_only, options_of, source_of
 from mooring.plugins.fs_group import give_to_group, refuse_idmapped
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup, Trace, refuse_block
+from mooring.plugins.interface import (
+    NO_WISHES,
+    Attributes,
+    Growing,
+    ObjectRef,
+    Offer,
+    PluginContext,
+    Setup,
+    StageWishes,
+    Trace,
+    refuse_block,
+)
 from mooring.plugins.staged_volumes import mount_stage
 from mooring.world.names import PluginName, PodUid
 from mooring.world.pod_facts import ON_ROOT_MISMATCH
@@ -54,6 +65,7 @@ class FlexVolumePlugin:
             stager=self._stager if attaches else None,
             attacher=self._attacher if attaches else None,
             checker=self._mounter,
+            expander=self.expander if self.expander.requires_fs_resize else None,
             attributes=Attributes(
                 read_only=read_only, managed=not read_only, relabel=self.capabilities.selinux_relabel
             ),
@@ -129,7 +141,7 @@ class FlexStager:
         self._driver = driver
         self._places = places
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         path, options = self._places.stage(spec.name), options_of(spec)
         if self._host.mount_at(path) is not None:
             return path
@@ -213,6 +225,11 @@ class FlexExpander:
         self._host = host
         self._driver = driver
         self.requires_fs_resize = capabilities.requires_fs_resize
+
+    async def expand(self, request: Growing) -> None:
+        """Let the file system fill what the volume has become."""
+        path = request.stage_path or request.path
+        await self.expand_file_system(request.spec, request.device_path, path, request.size, request.before)
 
     async def expand_volume(self, spec: VolumeSpec, stage_path: str, new_size: int, old_size: int) -> int:
         """Returns the size it has then."""

@@ -157,10 +157,21 @@ class Mounter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageWishes:
+    """What the pod for which a device is staged first wants of it."""
+
+    fs_group: int | None = None
+    label: str = ""  # of SELinux; nothing: none
+
+
+NO_WISHES = StageWishes()
+
+
 class Stager(Protocol):
     """Mounts a device once for the node."""
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         """Returns the path of the stage."""
         ...
 
@@ -173,6 +184,27 @@ class Attacher(Protocol):
         ...
 
     async def detach(self, spec: VolumeSpec) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growing:
+    """A mounted volume that is to grow. Sizes are bytes."""
+
+    spec: VolumeSpec
+    uid: PodUid
+    path: str  # where the pod has it
+    stage_path: str
+    device_path: str
+    size: int
+    before: int
+
+
+class Expander(Protocol):
+    """Lets a mounted volume, and what is on it, grow on this node. May be called twice."""
+
+    async def expand(self, request: Growing) -> None:
+        """Raises `Unsupported`, `InUse` or `Infeasible` where one is the reason, else as set-ups do."""
+        ...
 
 
 class Resizer(Protocol):
@@ -197,11 +229,17 @@ class Offer:
     stager: Stager | None = None
     attacher: Attacher | None = None
     resizer: Resizer | None = None
+    expander: Expander | None = None
     checker: Checker | None = None
     attributes: Attributes = Attributes()
     takes_mount_options: bool = False
     refreshes: bool = False  # its content follows objects or the pod itself
     maps_devices: bool = False  # the mounter gives the pod a raw device, not a directory
+    needs_attaching: bool = True  # as far as is known now; without it an attacher only detaches
+
+    @property
+    def attachable(self) -> bool:
+        return self.attacher is not None and self.needs_attaching
 
     @property
     def leaves_traces_elsewhere(self) -> bool:

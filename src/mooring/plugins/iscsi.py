@@ -10,7 +10,16 @@ from mooring.host.mount_points import unmount_layers
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import ISCSIVolumeSource
 from mooring.plugins import iscsi_disk
-from mooring.plugins.interface import Attributes, ObjectRef, Objects, Offer, PluginContext, Trace
+from mooring.plugins.interface import (
+    NO_WISHES,
+    Attributes,
+    ObjectRef,
+    Objects,
+    Offer,
+    PluginContext,
+    StageWishes,
+    Trace,
+)
 from mooring.plugins.iscsi_disk import IscsiDisk, disk_of, portal_with_port
 from mooring.plugins.iscsi_places import NAME, IscsiPlaces
 from mooring.plugins.iscsi_sessions import IscsiSessions
@@ -88,7 +97,7 @@ class ISCSIStager:
         self._places = places
         self._sessions = sessions
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         disk, chap = disk_of(spec), iscsi_disk.chap_of(spec, self._objects)
         path = self._places.place(disk, block=spec.is_block)
         if not spec.is_block and self._host.mount_at(path) is not None:

@@ -16,7 +16,7 @@ from mooring.host.interface import FileKind, Host, MountFacts, Risk
 from mooring.host.mount_points import clear_mount_point
 from mooring.host.resolution import resolved
 from mooring.kube.objects.pod import Pod
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Trace
+from mooring.plugins.interface import NO_WISHES, Attributes, ObjectRef, Offer, PluginContext, StageWishes, Trace
 from mooring.plugins.local_block import LocalMapper, remove_map_directory
 from mooring.plugins.local_mounter import LocalMounter, references
 from mooring.plugins.local_places import NAME, LocalPlaces, checked_kind, source_of, usable_path
@@ -73,7 +73,7 @@ class LocalStager:
         self._host = host
         self._places = places
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         what = f"stage volume {spec.name} from {source_of(spec).path}"
         return await self._host.run(lambda: self._stage(spec), risk=Risk.HANGING, what=what, at=source_of(spec).path)
 

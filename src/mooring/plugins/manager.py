@@ -117,7 +117,4 @@ def _missing_driver(spec: VolumeSpec, directory: str) -> NotYet:
 
 
 def _source_of(spec: VolumeSpec) -> str:
-    driver = spec.csi_driver
-    if driver:
-        return f"the CSI driver {driver!r}: this version runs no CSI drivers"
     return f"the source {', '.join(spec.source_names) or 'of this volume'}"

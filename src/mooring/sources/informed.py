@@ -16,18 +16,20 @@ from mooring.kube.objects.kinds import (
     CLAIM,
     CLUSTER_TRUST_BUNDLE,
     CONFIG_MAP,
+    CSI_DRIVER,
     NODE,
     PERSISTENT_VOLUME,
     POD,
     SECRET,
     SERVICE_ACCOUNT,
+    VOLUME_ATTACHMENT,
     Kind,
     ObjectT,
 )
 from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.node import Node
 from mooring.kube.objects.pod import ConfigMap, Pod, Secret, ServiceAccount
-from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects.storage import CSIDriver, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.plugins.interface import ObjectRef
 from mooring.world.names import PodUid
 
@@ -46,7 +48,7 @@ class PodSink(Protocol):
 
 
 class InformedObjects:
-    """Look-ups in informer caches: ConfigMaps, Secrets, accounts, trust bundles, claims, volumes and this node."""
+    """Look-ups in informer caches: ConfigMaps, Secrets, accounts, bundles, claims, volumes, drivers and this node."""
 
     def __init__(self, factory: SharedInformerFactory, node_name: str) -> None:
         self._node_name = node_name
@@ -57,6 +59,8 @@ class InformedObjects:
         self._claims = factory.informer(CLAIM).indexer
         self._volumes = factory.informer(PERSISTENT_VOLUME).indexer
         self._nodes = factory.informer(NODE).indexer
+        self._csi_drivers = factory.informer(CSI_DRIVER).indexer
+        self._attachments = factory.informer(VOLUME_ATTACHMENT).indexer
 
     def config_map(self, namespace: str, name: str) -> ConfigMap | None:
         return self._config_maps.get_by_key(f"{namespace}/{name}")
@@ -78,6 +82,15 @@ class InformedObjects:
 
     def persistent_volume(self, name: str) -> PersistentVolume | None:
         return self._volumes.get_by_key(name)
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        return self._csi_drivers.get_by_key(name)
+
+    def volume_attachment(self, name: str) -> VolumeAttachment | None:
+        return self._attachments.get_by_key(name)
+
+    def volume_attachments(self) -> Sequence[VolumeAttachment]:
+        return self._attachments.list()
 
     def namespaces_with(self, kind: str, name: str) -> list[str]:
         match kind:
@@ -121,6 +134,8 @@ class InformedPods:
         self._tell_objects(CLUSTER_TRUST_BUNDLE)
         self._tell_objects(CLAIM)
         self._tell_objects(PERSISTENT_VOLUME)
+        self._tell_objects(CSI_DRIVER)
+        self._tell_objects(VOLUME_ATTACHMENT)
         pods = self._factory.informer(POD).add_event_handler(
             Handler(
                 on_add=lambda pod, is_initial: self._changed(pod),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mooring.kube.objects.certificates import ClusterTrustBundle
 from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.pod import ConfigMap, Secret, ServiceAccount
-from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.objects.storage import CSIDriver, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.plugins.interface import ObjectRef
 
 
@@ -54,6 +54,17 @@ class ObjectTable:
     def persistent_volume(self, name: str) -> PersistentVolume | None:
         found = self._objects.get(ObjectRef("PersistentVolume", "", name))
         return found if isinstance(found, PersistentVolume) else None
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        found = self._objects.get(ObjectRef("CSIDriver", "", name))
+        return found if isinstance(found, CSIDriver) else None
+
+    def volume_attachment(self, name: str) -> VolumeAttachment | None:
+        found = self._objects.get(ObjectRef("VolumeAttachment", "", name))
+        return found if isinstance(found, VolumeAttachment) else None
+
+    def volume_attachments(self) -> list[VolumeAttachment]:
+        return [obj for obj in self._objects.values() if isinstance(obj, VolumeAttachment)]
 
     def namespaces_with(self, kind: str, name: str) -> list[str]:
         return sorted(ref.namespace for ref in self._objects if ref.kind == kind and ref.name == name)

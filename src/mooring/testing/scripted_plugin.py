@@ -18,7 +18,16 @@ from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
 from mooring.kube.objects.volumes import FlexVolumeSource
-from mooring.plugins.interface import Attributes, ObjectRef, Offer, PluginContext, Setup, refuse_block
+from mooring.plugins.interface import (
+    NO_WISHES,
+    Attributes,
+    ObjectRef,
+    Offer,
+    PluginContext,
+    Setup,
+    StageWishes,
+    refuse_block,
+)
 from mooring.world.names import PluginName, PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -205,7 +214,7 @@ class ScriptedPlugin:
         _end(answer)
         return f"/dev/{self.volume_name(spec)}"
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         backing = self.volume_name(spec)
         if self.abilities.attaches and backing not in self.attached:
             raise Impossible(f"stage of {backing!r}, which is not attached")

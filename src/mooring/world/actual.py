@@ -47,6 +47,8 @@ class ActualVolume:
     stage: Presence = Presence.ABSENT
     stage_path: str = ""
     stage_reconstructed: bool = False
+    size: int = 0  # bytes that pods can use, as far as its claim told when it was mounted; 0 is unknown
+    stays_small: bool = False  # its driver said that it does not grow while it is in use
     mounts: Mapping[PodUid, ActualMount] = field(default_factory=dict)
     failures: Mapping[PodUid | None, Failure] = field(default_factory=dict)
 

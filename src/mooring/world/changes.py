@@ -34,6 +34,8 @@ class Finished:
     refreshed: bool = False
     requested_at: float | None = None  # when the pod first asked for the volume
     claim: str = ""  # `namespace/name` of the claim behind it, if there is one
+    driver: str = ""  # the CSI driver that serves it, if one does
+    migrated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mooring.kube.objects.pod import Pod
+from mooring.world.growth import NO_GROWTH, Growth
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.spec import VolumeSpec
 
@@ -32,6 +33,7 @@ class DesiredMount:
     requested_at: float
     revision: int = 0  # grows whenever what the volume shows may have changed
     size_limit: int = 0  # bytes for local ephemeral volumes; 0 is none
+    growth: Growth = NO_GROWTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

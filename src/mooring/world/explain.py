@@ -31,6 +31,7 @@ _RUNNING_STATES = {
     "volume_attach": VolumeState.ATTACHING,
     "mount_device": VolumeState.STAGING,
     "volume_mount": VolumeState.MOUNTING,
+    "volume_fs_resize": VolumeState.MOUNTING,
     "volume_unmount": VolumeState.UNMOUNTING,
     "unmount_device": VolumeState.UNMOUNTING,
     "volume_detach": VolumeState.UNMOUNTING,

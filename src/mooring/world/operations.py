@@ -30,6 +30,14 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class Expand:
+    """Let a volume that a pod has mounted grow to the size that its claim should have."""
+
+    volume: VolumeName
+    pod: PodUid
+
+
+@dataclass(frozen=True, slots=True)
 class Unmount:
     volume: VolumeName
     pod: PodUid
@@ -59,7 +67,7 @@ class RemovePodDirectory:
     pod: PodUid
 
 
-VolumeOperation = Attach | Stage | Mount | Unmount | Unstage | Detach
+VolumeOperation = Attach | Stage | Mount | Expand | Unmount | Unstage | Detach
 PodOperation = MakePodDirectory | RemovePodDirectory
 Operation = VolumeOperation | PodOperation
 
@@ -67,7 +75,7 @@ Operation = VolumeOperation | PodOperation
 def pod_of(operation: Operation) -> PodUid | None:
     """The pod an operation works for, if it is one alone."""
     match operation:
-        case Mount() | Unmount() | MakePodDirectory() | RemovePodDirectory():
+        case Mount() | Expand() | Unmount() | MakePodDirectory() | RemovePodDirectory():
             return operation.pod
         case Attach() | Stage() | Unstage() | Detach():
             return None
@@ -87,6 +95,8 @@ def kind_of(operation: Operation) -> str:
             return "mount_device"
         case Mount():
             return MOUNT_KIND
+        case Expand():
+            return "volume_fs_resize"
         case Unmount():
             return "volume_unmount"
         case Unstage():

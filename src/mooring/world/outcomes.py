@@ -9,7 +9,18 @@ from typing import assert_never
 from mooring.world.actual import ActualMount, ActualVolume, Failure
 from mooring.world.desired import DesiredVolume
 from mooring.world.names import PodUid
-from mooring.world.operations import Attach, Detach, Mount, Stage, Unmount, Unstage, VolumeOperation, kind_of, pod_of
+from mooring.world.operations import (
+    Attach,
+    Detach,
+    Expand,
+    Mount,
+    Stage,
+    Unmount,
+    Unstage,
+    VolumeOperation,
+    kind_of,
+    pod_of,
+)
 from mooring.world.presence import Attachability, Presence, Result, after_setup, after_teardown
 from mooring.world.spec import VolumeSpec
 
@@ -26,6 +37,8 @@ class Outcome:
     device_path: str = ""
     revision: int = -1  # of the wish that a mount satisfied
     spec: VolumeSpec | None = None  # that a set-up was done from, or begun from
+    size: int = 0  # bytes that pods can use of it from now on; 0: nothing new is known
+    stays_small: bool = False  # its driver does not let it grow while it is in use
     look_again_after: float | None = None  # seconds after which a mounted volume wants to be set up again
 
     @property
@@ -82,7 +95,9 @@ def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Out
                 stage_reconstructed=actual.stage_reconstructed and not outcome.succeeded,
             )
         case Mount():
-            return replace(after, mounts=_after_mount(actual, operation.pod, outcome))
+            return replace(_sized(after, outcome), mounts=_after_mount(actual, operation.pod, outcome))
+        case Expand():
+            return _sized(after, outcome)
         case Unmount():
             return replace(after, mounts=_after_unmount(actual, operation.pod, outcome))
         case Unstage():
@@ -95,6 +110,10 @@ def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Out
             return replace(after, attachment=after_teardown(actual.attachment, outcome.result))
         case _:
             assert_never(operation)
+
+
+def _sized(actual: ActualVolume, outcome: Outcome) -> ActualVolume:
+    return replace(actual, size=outcome.size or actual.size, stays_small=outcome.stays_small or actual.stays_small)
 
 
 def _spec(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> VolumeSpec:

@@ -12,6 +12,7 @@ from mooring.world.names import PluginName, PodUid
 from mooring.world.operations import (
     Attach,
     Detach,
+    Expand,
     MakePodDirectory,
     Mount,
     PodOperation,
@@ -88,6 +89,7 @@ def plan(
     steps = [
         *_surplus(desired, actual, gates),
         *_missing(desired, actual, gates, namesakes),
+        *_too_small(desired, actual),
         *_leftover(desired, actual, gates),
     ]
     return Plan(
@@ -200,6 +202,16 @@ def _elsewhere(desired: DesiredVolume, actual: ActualVolume | None, pod: PodUid)
     if actual is not None and pod in actual.mounts:
         return False
     return min(desired.mounts, key=lambda uid: (desired.mounts[uid].requested_at, uid)) != pod
+
+
+def _too_small(desired: DesiredVolume | None, actual: ActualVolume | None) -> Iterator[Step]:
+    """A volume that should be larger than its pods have it: grown through the first of them."""
+    if desired is None or actual is None or not actual.size or actual.stays_small:
+        return
+    for pod in sorted(desired.mounts):
+        if _is_present(actual.mounts.get(pod)) and desired.mounts[pod].growth.wanted > actual.size:
+            yield Expand(desired.name, pod)
+            return
 
 
 def _leftover(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Iterator[Step]:

@@ -19,6 +19,8 @@ class VolumeSpec:
     persistent_volume: PersistentVolume | None = None
     read_only: bool = False
     namespace: str = ""  # of the pod that wants it; nothing for what was found on disk
+    migrated: bool = False  # it was written as a type that Kubernetes has moved to CSI
+    written_in_pod: bool = False  # the PersistentVolume stands for a volume of the pod, and is no object of its own
 
     @property
     def name(self) -> str:

@@ -25,7 +25,14 @@ _COLUMNS = {
     "pods": [("POD", "pod"), ("READY", "ready"), ("MOUNTED", "mounted"), ("VOLUMES", "volumes"), ("CAUSE", "cause")],
     "volumes": _VOLUME_COLUMNS,
     "claims": [("CLAIM", "claim"), ("PHASE", "phase"), ("VOLUME", "volume"), ("CLASS", "class"), ("REASON", "reason")],
-    "drivers": [("DRIVER", "driver"), ("SOCKET", "socket")],
+    "drivers": [
+        ("DRIVER", "name"),
+        ("STATE", "state"),
+        ("VERSION", "version"),
+        ("ENDPOINT", "endpoint"),
+        ("NODE ID", "node_id"),
+        ("REASON", "reason"),
+    ],
     "operations": [("OPERATION", "operation"), ("POD", "pod"), ("VOLUME", "volume")],
     "events": [
         ("LAST SEEN", "last_seen"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mooring.errors import NotYet, Refused
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
+from mooring.manager.claims import Claims, ClaimStatus
 from mooring.manager.expected_mounts import ExpectedMounts
 from mooring.manager.intents import Intent, Intents
 from mooring.manager.ownership_walks import OwnershipWalks
@@ -15,6 +16,7 @@ from mooring.manager.pod_locks import PodLocks
 from mooring.plugins.interface import NodeFacts, Offer
 from mooring.plugins.manager import VolumePluginManager
 from mooring.world.actual import ActualStateOfWorld, ActualVolume
+from mooring.world.changes import Listener
 from mooring.world.desired import DesiredStateOfWorld, DesiredVolume
 from mooring.world.names import VolumeName
 from mooring.world.operations import VolumeOperation, kind_of, pod_of
@@ -34,6 +36,10 @@ class OperationContext:
     intents: Intents
     walks: OwnershipWalks
     expected: ExpectedMounts
+    claims: Claims
+    claim_status: ClaimStatus
+    tell: Listener
+    growth_failures: set[VolumeName] = field(default_factory=set)  # volumes whose growth was refused before
     sub_path_locks: PodLocks = field(default_factory=PodLocks)
 
     async def note(

@@ -11,6 +11,7 @@ from mooring.manager import sub_paths
 from mooring.manager.mount_verdicts import Owner, described
 from mooring.manager.node_affinity import matches_node
 from mooring.manager.operations.context import OperationContext
+from mooring.manager.operations.expand import Grown, grow_before_use
 from mooring.manager.operations.pod_directory import make_pod_directories
 from mooring.plugins.interface import NodeFacts, Offer, Setup
 from mooring.world.actual import ActualMount
@@ -49,12 +50,15 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
         context.expected.refuse_cover(offer.mounter.path(operation.pod, wish.spec), what)
         context.expected.refuse_lost_stage(request.stage_path, what)
     again = await _set_up(context, operation, volume, wish, offer, request)
+    grown = Grown() if operation.refresh else await grow_before_use(context, operation.volume, operation.pod, wish)
     return Outcome(
         result=Result.DONE,
         path=offer.mounter.path(operation.pod, wish.spec),
         revision=wish.revision,
         spec=wish.spec,
         look_again_after=again,
+        size=grown.size,
+        stays_small=grown.stays_small,
     )
 
 

@@ -8,13 +8,15 @@ from mooring.errors import Doubtful, Refused
 from mooring.manager.mount_verdicts import Owner
 from mooring.manager.operations.context import OperationContext
 from mooring.manager.operations.mount import check_spec, refuse_mounts_below
+from mooring.plugins.interface import StageWishes
 from mooring.world.operations import Stage, Unstage
 from mooring.world.outcomes import Outcome
+from mooring.world.pod_facts import fs_group
 from mooring.world.presence import Presence, Result
 
 
 async def stage(context: OperationContext, operation: Stage) -> Outcome:
-    _, spec, offer = context.wish(operation.volume)
+    volume, spec, offer = context.wish(operation.volume)
     if offer.stager is None:
         raise Refused(f"cannot stage {operation.volume!r}", why="its plugin does not stage volumes")
     held = context.actual.volumes.get(operation.volume)
@@ -27,7 +29,8 @@ async def stage(context: OperationContext, operation: Stage) -> Outcome:
         raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
     await context.note(operation, offer, spec, path=held.stage_path if held is not None else "")
     context.expected.refuse_cover(held.stage_path if held is not None else "", f"cannot stage volume {spec.name!r}")
-    path = await offer.stager.stage(spec, held.device_path if held is not None else "")
+    wishes = StageWishes(fs_group=fs_group(volume.mounts[min(volume.mounts)].pod))
+    path = await offer.stager.stage(spec, held.device_path if held is not None else "", wishes)
     return Outcome(result=Result.DONE, path=path, spec=spec)
 
 

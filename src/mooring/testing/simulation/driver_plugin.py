@@ -9,7 +9,7 @@ from mooring.host.interface import FileKind, Host, Risk
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import FlexVolumeSource, Volume
 from mooring.plugins.fs_group import give_to_group
-from mooring.plugins.interface import ObjectRef, Offer, PluginContext, Setup, Trace
+from mooring.plugins.interface import NO_WISHES, ObjectRef, Offer, PluginContext, Setup, StageWishes, Trace
 from mooring.testing.simulation.disks import DISKS, DRIVERS, skeleton
 from mooring.testing.simulation.driver_effects import Request, Thing, Verb, device_path, stage_path
 from mooring.testing.simulation.drivers import Drivers
@@ -77,7 +77,7 @@ class DriverPlugin:
     async def detach(self, spec: VolumeSpec) -> None:
         await self._drivers.ask(Request(verb=Verb.DETACH, thing=Thing("attached", self.name, spec.name)))
 
-    async def stage(self, spec: VolumeSpec, device_path: str) -> str:
+    async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         place = stage_path(self._paths.root, self.name, spec.name)
         thing = Thing("staged", self.name, spec.name)
         await self._drivers.ask(Request(verb=Verb.STAGE, thing=thing, place=place, device_path=device_path))

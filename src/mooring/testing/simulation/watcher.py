@@ -25,6 +25,7 @@ from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import (
     Attach,
     Detach,
+    Expand,
     MakePodDirectory,
     Mount,
     Operation,
@@ -61,7 +62,7 @@ IN_DOUBT = Known(Presence.UNCERTAIN)
 
 def key_of(operation: VolumeOperation) -> PartKey:
     match operation:
-        case Mount() | Unmount():
+        case Mount() | Expand() | Unmount():
             return operation.volume, operation.pod
         case Stage() | Unstage():
             return operation.volume, STAGE

@@ -1,0 +1,1 @@
+"""Attaching volumes to nodes, and detaching them."""

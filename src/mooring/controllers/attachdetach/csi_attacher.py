@@ -1,0 +1,233 @@
+"""The CSI attacher: VolumeAttachments of registered drivers are carried out with the controller part of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.controllers.attachdetach.requests import csi_spec, publish_request, source_of, unpublish_request
+from mooring.controllers.driver_secrets import DriverSecrets
+from mooring.csi.attachments import HANDLE, NODE_ID, finalizer
+from mooring.csi.client import CallFailed
+from mooring.csi.drivers import Driver, Drivers
+from mooring.engine.pending import Backoff, PendingOperations, Slot
+from mooring.engine.reconciler import Reconciler
+from mooring.errors import MooringError, NotYet
+from mooring.kube.api import Api, NotFound
+from mooring.kube.delta_fifo import Tombstone
+from mooring.kube.informer_factory import SharedInformerFactory
+from mooring.kube.listener import Handler
+from mooring.kube.objects.kinds import CSI_NODE, PERSISTENT_VOLUME, VOLUME_ATTACHMENT
+from mooring.kube.objects.storage import PersistentVolumeSpec, VolumeAttachment
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A volume is to be attached."""
+
+    name: str  # of the VolumeAttachment
+
+
+@dataclass(frozen=True, slots=True)
+class Unpublish:
+    """A volume is to be detached."""
+
+    name: str
+
+
+Order = Publish | Unpublish
+
+
+class CSIAttachController:
+    """A subject of the engine, fed by an informer and by drivers that register: one key for each VolumeAttachment.
+
+    The object is there before a driver is asked for the first time, and its finalizer keeps it until the driver has
+    said that the volume is detached: whatever happens in between, a volume that may be attached is detached.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        factory: SharedInformerFactory,
+        drivers: Drivers,
+        *,
+        now: Callable[[], str],
+        backoff: Backoff,
+        resync_interval: float,
+    ) -> None:
+        self._api, self._factory, self._drivers, self._now = api, factory, drivers, now
+        self._attachments = factory.informer(VOLUME_ATTACHMENT)
+        self._volumes = factory.informer(PERSISTENT_VOLUME)
+        self._secrets = DriverSecrets(factory)
+        self._nodes = factory.informer(CSI_NODE)
+        self._reconciler: Reconciler[Order, MooringError | None] = Reconciler(
+            self, PendingOperations(backoff), resync_interval=resync_interval
+        )
+        self._written: dict[str, int] = {}  # the version of each object after our own write, until the cache has it
+
+    async def run(self) -> None:
+        """Carry out whatever is ordered, until cancelled."""
+        await self._factory.wait_for_cache_sync()
+        self._nodes.add_event_handler(
+            Handler(
+                on_add=lambda node, is_initial: self._node_changed(node.metadata.name),
+                on_update=lambda old, new: self._node_changed(new.metadata.name),
+                on_delete=lambda node: None,
+            )
+        )
+        self._attachments.add_event_handler(
+            Handler(
+                on_add=lambda each, is_initial: self._reconciler.touch(each.metadata.name),
+                on_update=self._changed,
+                on_delete=lambda each: self._gone(each.object if isinstance(each, Tombstone) else each),
+            )
+        )
+        await self._reconciler.run()
+
+    def _changed(self, old: VolumeAttachment, new: VolumeAttachment) -> None:
+        if old.metadata.deletion_timestamp != new.metadata.deletion_timestamp or old.spec != new.spec:
+            self._reconciler.resume(new.metadata.name)
+        self._reconciler.touch(new.metadata.name)
+
+    def _gone(self, attachment: VolumeAttachment) -> None:
+        self._written.pop(attachment.metadata.name, None)
+        self._reconciler.forget(attachment.metadata.name)
+
+    def _node_changed(self, name: str) -> None:
+        for each in self._attachments.indexer.list():
+            if each.spec.node_name == name and not each.status.attached:
+                self._reconciler.resume(each.metadata.name)
+
+    def driver_changed(self, name: str) -> None:
+        """A driver came or went: what waited for it is looked at again."""
+        for each in self._attachments.indexer.list():
+            if each.spec.attacher == name:
+                self._reconciler.resume(each.metadata.name)
+
+    # -- the subject -----------------------------------------------------------------------------------------------
+    def keys(self) -> Iterable[str]:
+        return self._attachments.indexer.list_keys()
+
+    def plan(self, key: str) -> Sequence[Order]:
+        found = self._attachments.indexer.get_by_key(key)
+        if found is None or self._drivers.get(found.spec.attacher) is None:
+            return ()
+        if int(found.metadata.resource_version) < self._written.get(key, 0):
+            return ()  # the cache shows what was there before our own write; its next event brings the key back
+        if found.metadata.deletion_timestamp is not None:
+            return (Unpublish(key),) if finalizer(found.spec.attacher) in found.metadata.finalizers else ()
+        return (Publish(key),) if not found.status.attached else ()
+
+    def slot(self, operation: Order) -> Slot:
+        return Slot(operation.name)
+
+    def kind(self, operation: Order) -> str:
+        return "controller_publish" if isinstance(operation, Publish) else "controller_unpublish"
+
+    async def execute(self, operation: Order) -> MooringError | None:
+        found = self._attachments.indexer.get_by_key(operation.name)
+        driver = self._drivers.get(found.spec.attacher) if found is not None else None
+        if found is None or driver is None:
+            return None
+        try:
+            await (self._publish if isinstance(operation, Publish) else self._unpublish)(found, driver)
+        except NotFound:
+            return None  # it has gone meanwhile
+        except MooringError as error:
+            return await self._note(found, error, attaching=isinstance(operation, Publish))
+        return None
+
+    def apply(self, operation: Order, outcome: MooringError | None) -> bool:
+        return outcome is None
+
+    # -- carrying out ----------------------------------------------------------------------------------------------
+    async def _publish(self, attachment: VolumeAttachment, driver: Driver) -> None:
+        what = f"cannot attach for {attachment.metadata.name!r}"
+        attachment = await self._prepared(attachment, driver, what)
+        context: dict[str, str] = {}
+        abilities = await driver.controller_capabilities()
+        if abilities.publishes:
+            volume = self._volume(attachment, what)
+            secrets = self._secrets.of(source_of(volume).controller_publish_secret_ref, what)
+            node_id = self._node_id(attachment, what)
+            context = await driver.controller.publish(publish_request(volume, node_id, abilities, secrets))
+        status = {"attached": True, "attachmentMetadata": context, "attachError": None}
+        await self._patch(attachment, {"status": status}, subresource="status")
+
+    async def _prepared(self, attachment: VolumeAttachment, driver: Driver, what: str) -> VolumeAttachment:
+        """The object with all that a detach will need, written before anybody is asked to attach."""
+        mark, known = finalizer(driver.name), attachment.metadata.annotations
+        if mark in attachment.metadata.finalizers and HANDLE in known and NODE_ID in known:
+            return attachment
+        source = source_of(self._volume(attachment, what))
+        merge = {
+            "metadata": {
+                "resourceVersion": attachment.metadata.resource_version,
+                "finalizers": [*(each for each in attachment.metadata.finalizers if each != mark), mark],
+                "annotations": {
+                    HANDLE: source.volume_handle,
+                    NODE_ID: self._node_id(attachment, what),
+                },
+            }
+        }
+        return await self._patch(attachment, merge)
+
+    async def _unpublish(self, attachment: VolumeAttachment, driver: Driver) -> None:
+        if (await driver.controller_capabilities()).publishes:
+            handle = attachment.metadata.annotations.get(HANDLE, "")
+            node_id = self._node_id(attachment, f"cannot detach for {attachment.metadata.name!r}")
+            await driver.controller.unpublish(unpublish_request(handle, node_id, self._detach_secrets(attachment)))
+        mark = finalizer(driver.name)
+        left = [each for each in attachment.metadata.finalizers if each != mark]
+        await self._patch(attachment, {"metadata": {"finalizers": left}})
+
+    def _detach_secrets(self, attachment: VolumeAttachment) -> dict[str, str]:
+        """Without its PersistentVolume or its Secret a volume is detached all the same, if the driver lets it."""
+        try:
+            what = f"cannot detach for {attachment.metadata.name!r}"
+            volume = self._volume(attachment, what)
+            return self._secrets.of(source_of(volume).controller_publish_secret_ref, what)
+        except NotYet:
+            return {}
+
+    def _volume(self, attachment: VolumeAttachment, what: str) -> PersistentVolumeSpec:
+        source = attachment.spec.source
+        if source.inline_volume_spec is not None:
+            return source.inline_volume_spec
+        found = self._volumes.indexer.get_by_key(source.persistent_volume_name or "")
+        spec = csi_spec(found) if found is not None else None
+        if spec is None:
+            raise NotYet(what, why=f"there is no PersistentVolume {source.persistent_volume_name!r} of a CSI driver")
+        return spec
+
+    def _node_id(self, attachment: VolumeAttachment, what: str) -> str:
+        """What the driver calls the node, from the CSINode, else as it was when the volume was to be attached."""
+        node = self._nodes.indexer.get_by_key(attachment.spec.node_name)
+        entries = node.spec.drivers if node is not None else ()
+        found = next((each.node_id for each in entries if each.name == attachment.spec.attacher), "")
+        found = found or attachment.metadata.annotations.get(NODE_ID, "")
+        if not found:
+            why = f"driver {attachment.spec.attacher!r} has not registered on node {attachment.spec.node_name!r}"
+            raise NotYet(what, why=why)
+        return found
+
+    async def _note(self, attachment: VolumeAttachment, error: MooringError, *, attaching: bool) -> MooringError:
+        """Write down why it failed, where whoever ordered it looks."""
+        told: dict[str, Any] = {"message": error.why, "time": self._now()}
+        if isinstance(error, CallFailed):
+            told["errorCode"] = error.code.value[0]
+        status = {"attachError" if attaching else "detachError": told}
+        try:
+            await self._patch(attachment, {"status": status}, subresource="status")
+        except MooringError:
+            return error  # it goes on being tried, and is told then
+        return error
+
+    async def _patch(
+        self, attachment: VolumeAttachment, merge: dict[str, Any], *, subresource: str = ""
+    ) -> VolumeAttachment:
+        name = attachment.metadata.name
+        written = await self._api.patch(VOLUME_ATTACHMENT, "", name, merge, subresource=subresource)
+        self._written[name] = int(written.metadata.resource_version)
+        return written

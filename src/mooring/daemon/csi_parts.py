@@ -1,0 +1,124 @@
+"""The parts of an instance that CSI drivers need: registration, what they say of the node, attaching and growing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mooring.controllers.attachdetach.csi_attacher import CSIAttachController
+from mooring.controllers.expander import Expander
+from mooring.csi.drivers import Drivers
+from mooring.csi.handler import CSIHandler
+from mooring.csi.node_info import NodeInfoManager
+from mooring.csi.plugin import DRIVER_KIND
+from mooring.engine.pending import Backoff
+from mooring.host.interface import Host
+from mooring.host.paths import Paths
+from mooring.kube.api import Api
+from mooring.kube.informer_factory import SharedInformerFactory
+from mooring.kube.local_store import utc_now
+from mooring.manager.volume_manager import VolumeManager
+from mooring.observe.drivers import Row, driver_rows
+from mooring.observe.events import EventRecorder
+from mooring.plugins.interface import ObjectRef
+from mooring.registration.plugin_manager import PluginManager
+from mooring.settings import Settings
+from mooring.world.findings import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CSIParts:
+    """What runs beside the manager so that it can use CSI drivers."""
+
+    drivers: Drivers
+    node: NodeInfoManager
+    plugins: PluginManager
+    expander: Expander
+    attacher: CSIAttachController | None  # None: others attach
+
+    def rows(self) -> list[Row]:
+        return driver_rows(self.drivers, self.plugins.sockets())
+
+    def findings(self) -> list[Finding]:
+        """Sockets whose registration fails, and a directory that cannot be watched."""
+        found = [
+            Finding(
+                kind="driver",
+                where=socket.path,
+                what=f"{socket.name or 'a plugin'} cannot register, at {socket.failing_step.value!r}: {socket.why}",
+                next_step="It is tried again by itself; `mooring get drivers -o json` shows how far it gets",
+            )
+            for socket in self.plugins.sockets()
+            if socket.failing_step is not None
+        ]
+        problem = self.plugins.problem()
+        if problem:
+            found.append(Finding(kind="driver", where="", what=problem, next_step="Make the directory usable"))
+        return found
+
+    async def run(self) -> None:
+        """Register drivers and serve what controllers do, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.plugins.run(), name="plugin registration")
+            tasks.create_task(self.expander.run(), name="expander")
+            if self.attacher is not None:
+                tasks.create_task(self.attacher.run(), name="attacher")
+
+    async def close(self) -> None:
+        """Let go of the drivers' sockets; what is under way there ends by itself."""
+        await self.drivers.close()
+
+
+def make_csi_parts(
+    settings: Settings,
+    host: Host,
+    api: Api,
+    factory: SharedInformerFactory,
+    drivers: Drivers,
+    node: NodeInfoManager,
+    manager: VolumeManager,
+    events: EventRecorder,
+    backoff: Backoff,
+) -> CSIParts:
+    """The parts, wired: a driver that comes or goes wakes whatever waits for it."""
+    attacher = None
+    if settings.attach == "local":
+        attacher = CSIAttachController(
+            api, factory, drivers, now=utc_now, backoff=backoff, resync_interval=settings.resync_interval
+        )
+    expander = Expander(
+        api,
+        factory,
+        drivers,
+        now=utc_now,
+        tell=events.claim_changed,
+        backoff=backoff,
+        resync_interval=settings.resync_interval,
+    )
+    plugins = PluginManager(
+        host,
+        settings.plugin_registry or Paths(settings.root).registry_dir,
+        [CSIHandler(drivers, node)],
+        static=[each.strip() for each in settings.csi_sockets.split(",") if each.strip()],
+        backoff=backoff,
+        resync_interval=settings.resync_interval,
+    )
+    waking: list[Callable[[str], None]] = [lambda name: driver_changed(manager, name), expander.driver_changed]
+    if attacher is not None:
+        waking.append(attacher.driver_changed)
+
+    def changed(name: str) -> None:
+        for wake in waking:
+            wake(name)
+
+    drivers.changed = changed
+    return CSIParts(drivers=drivers, node=node, plugins=plugins, expander=expander, attacher=attacher)
+
+
+def driver_changed(manager: VolumeManager, name: str) -> None:
+    """A driver came or went: whatever waits for it, to be set up or to be taken away, is tried again at once."""
+    manager.object_changed(ObjectRef(DRIVER_KIND, "", name))
+    for held in list(manager.actual.volumes.values()):
+        if held.spec.csi_driver == name:
+            manager.reconciler.resume(held.name)
