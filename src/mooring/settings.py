@@ -70,6 +70,9 @@ class Settings:
     csi_sockets: str = _setting(
         "", "sockets of CSI drivers that have no registrar, divided by commas; in a file also a list", several=True
     )
+    health_interval: float = _setting(
+        60.0, "how often CSI drivers that can tell are asked whether something is wrong with mounted volumes", least=1
+    )
     csi_timeout: float = _setting(120.0, "how long a call to a CSI driver is waited for")
     attach: str = _setting(
         "auto",

@@ -21,4 +21,8 @@ class DriverSecrets:
         found = self._secrets.get_by_key(f"{ref.namespace}/{ref.name}")
         if found is None:
             raise NotYet(what, why=f"there is no Secret '{ref.namespace}/{ref.name}'", next_step="Create it")
-        return {key: value.decode(errors="replace") for key, value in found.data.items()}
+        try:
+            return {key: value.decode() for key, value in found.data.items()}
+        except UnicodeDecodeError:
+            why = f"a value of Secret '{ref.namespace}/{ref.name}' is not a text"
+        raise NotYet(what, why=why)

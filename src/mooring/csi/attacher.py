@@ -41,6 +41,7 @@ class CSIAttacher:
         if said is Verdict.ATTACHED:
             return
         if found is not None and said is Verdict.FAILED:
+            self._note_limit(found)
             raise NotYet(what, why=_error_words(found), next_step="It goes on by itself when it is attached")
         why = {
             Verdict.MISSING: f"there is no VolumeAttachment {name!r} yet, which whoever attaches must create",
@@ -54,6 +55,7 @@ class CSIAttacher:
 
     async def _order(self, orders: AttachmentOrders, spec: VolumeSpec, node: str, what: str) -> None:
         """Write the VolumeAttachment and await its answer: from then on it must be deleted before it is forgotten."""
+        self._around.drivers.require(spec.csi_driver, what)  # else nobody would answer
         wanted, timeout = attachment_for(spec, node), self._around.drivers.timeout
         name = wanted.metadata.name
         other = node_that_has_it(spec, node, self._around.attachments.volume_attachments())
@@ -70,15 +72,22 @@ class CSIAttacher:
             case Verdict.ATTACHED:
                 return
             case Verdict.FAILED:
+                self._note_limit(found)
                 raise Doubtful(what, why=_error_words(found))
             case _:
                 raise Doubtful(what, why=f"VolumeAttachment {name!r} is being deleted")
+
+    def _note_limit(self, found: VolumeAttachment) -> None:
+        if is_limit_exceeded(found):
+            self._around.drivers.limit_reached(found.spec.attacher)
 
     async def detach(self, spec: VolumeSpec) -> None:
         """Take the order back, if it was this node's to give, and await that the volume is detached."""
         if self._orders is None:
             return
         what, name = f"cannot detach volume {spec.name!r}", name_of(spec, self._around.node().name)
+        if self._around.attachments.volume_attachment(name) is not None:
+            self._around.drivers.require(spec.csi_driver, what)
         await self._orders.cancel(name)
         try:
             words = await self._orders.until(name, _gone_or_why, self._around.drivers.timeout)

@@ -42,6 +42,7 @@ class Driver:
         self.client = client
         self.node_capabilities: Capabilities | None = None  # None: nobody has asked yet
         self.node_info: csi.NodeGetInfoResponse | None = None
+        self.known: Callable[[], None] = lambda: None  # told when it has said what it can do
         self.controller = ControllerClient(client)
         self._controller_capabilities: ControllerCapabilities | None = None
 
@@ -49,6 +50,7 @@ class Driver:
         """What the driver can do; `CallFailed`, of kind transient, when it does not say."""
         if self.node_capabilities is None:
             self.node_capabilities = capabilities_of(await self.client.get_capabilities())
+            self.known()
         return self.node_capabilities
 
     async def controller_capabilities(self) -> ControllerCapabilities:
@@ -65,6 +67,8 @@ class Drivers:
         self._drivers: dict[str, Driver] = {}
         self.timeout = timeout
         self.changed: Callable[[str], None] = lambda _: None
+        self.abilities_known: Callable[[str], None] = lambda _: None
+        self.limit_reached: Callable[[str], None] = lambda _: None  # told when it takes no more volumes on this node
         self.observe: Callable[[str, str, str, float], None] = lambda driver, method, code, seconds: None
 
     def get(self, name: str) -> Driver | None:
@@ -106,6 +110,7 @@ class Drivers:
         """Take a driver in. It serves volumes at once, and is dropped again when it cannot tell about the node."""
         version = self.validate(name, versions)
         driver = Driver(name, endpoint, version, self._client(name, endpoint))
+        driver.known = lambda: self.abilities_known(name)
         before = self._drivers.get(name)
         self._drivers[name] = driver
         self.changed(name)

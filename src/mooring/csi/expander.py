@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from grpc import StatusCode
 
-from mooring.csi.client import CallFailed
+from mooring.csi.client import CallFailed, Kind
 from mooring.csi.drivers import Capabilities
 from mooring.csi.names import Identity, identity_of, persistent_source
 from mooring.csi.stage import capability
 from mooring.csi.surroundings import Surroundings
-from mooring.errors import Infeasible, InUse, NotYet, Refused, Unsupported
+from mooring.errors import Infeasible, InUse, NotYet, Unsupported
 from mooring.host.interface import FileKind
 from mooring.plugins.interface import Growing
 from mooring.stubs import csi_pb2 as csi
@@ -66,10 +66,11 @@ class CSIExpander:
 
 
 def _meaning(error: CallFailed, what: str) -> Exception:
-    """What a driver's answer means for a volume that was to grow."""
+    """What a driver's answer means for a volume that was to grow; other questions that failed have no such meaning."""
+    if error.kind is not Kind.FINAL:
+        return error.as_outcome(what)
     if error.code is StatusCode.FAILED_PRECONDITION:
         return InUse(what, why=error.why, next_step="It can grow while no pod uses it")
     if error.code in _INFEASIBLE:
         return Infeasible(what, why=error.why, next_step="Ask for a size that its driver can give")
-    outcome = error.as_outcome(what)
-    return Refused(what, why=error.why) if isinstance(outcome, Refused) else outcome
+    return error.as_outcome(what)

@@ -30,7 +30,12 @@ class CSIHandler:
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         """Take a driver in, and note what it says of the node; a driver for which that fails is let go again."""
-        driver = await self._drivers.register(name, endpoint, versions)
+        try:
+            driver = await self._drivers.register(name, endpoint, versions)
+        except MooringError:
+            if self._drivers.get(name) is None:
+                await self._forget(name)  # what it, or one whose place it was to take, has told before
+            raise
         if self._node is None:
             return
         try:
@@ -42,9 +47,13 @@ class CSIHandler:
 
     async def deregister(self, name: str, endpoint: str) -> None:
         """Let go of the driver that this socket brought, and of no other of its name."""
-        gone = await self._drivers.deregister(name, endpoint)
-        if gone and self._node is not None:
-            try:
-                await self._node.uninstall(name)
-            except MooringError as error:
-                log.warning("cannot forget what driver %s said of the node: %s", name, error)
+        if await self._drivers.deregister(name, endpoint):
+            await self._forget(name)
+
+    async def _forget(self, name: str) -> None:
+        if self._node is None:
+            return
+        try:
+            await self._node.uninstall(name)
+        except MooringError as error:
+            log.warning("cannot forget what driver %s said of the node: %s", name, error)

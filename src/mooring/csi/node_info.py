@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 NODE_ID_ANNOTATION = "csi.volume.kubernetes.io/nodeid"
 MIGRATED_ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
+MIGRATED = ",".join(sorted(each.plugin for each in TRANSLATORS))
 _LARGEST_COUNT = 2**31 - 1
 _ATTEMPTS = 4
 
@@ -107,14 +108,18 @@ class NodeInfoManager:
                     found = await self._api.create(_new_csi_node(self._node_name, node))
                 others = tuple(each for each in found.spec.drivers if each.name != name)
                 drivers = others if entry is None else (*others, entry)
-                if set(drivers) == set(found.spec.drivers):
+                known = found.metadata.annotations.get(MIGRATED_ANNOTATION)
+                if set(drivers) == set(found.spec.drivers) and known == MIGRATED:
                     return
                 patch = {
-                    "metadata": {"resourceVersion": found.metadata.resource_version},
+                    "metadata": {
+                        "resourceVersion": found.metadata.resource_version,
+                        "annotations": {MIGRATED_ANNOTATION: MIGRATED},
+                    },
                     "spec": {"drivers": [msgspec.to_builtins(each) for each in drivers]},
                 }
                 await self._api.patch(CSI_NODE, "", found.metadata.name, patch)
-            except (Conflict, AlreadyExists):
+            except (Conflict, AlreadyExists, NotFound):
                 continue
             return
         raise Refused(f"cannot note CSI driver {name!r}", why=f"CSINode {self._node_name!r} keeps changing")
@@ -151,8 +156,7 @@ def _new_csi_node(name: str, node: Node | None) -> CSINode:
     owners: tuple[OwnerReference, ...] = ()
     if node is not None:
         owners = (OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid),)
-    migrated = ",".join(sorted(each.plugin for each in TRANSLATORS))
-    metadata = ObjectMeta(name=name, owner_references=owners, annotations={MIGRATED_ANNOTATION: migrated})
+    metadata = ObjectMeta(name=name, owner_references=owners, annotations={MIGRATED_ANNOTATION: MIGRATED})
     return CSINode(metadata=metadata)
 
 

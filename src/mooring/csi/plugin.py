@@ -8,6 +8,7 @@ from mooring.csi.attachments import AttachmentOrders, name_of
 from mooring.csi.block import CSIBlockMapper, CSIBlockStager
 from mooring.csi.drivers import Drivers
 from mooring.csi.expander import CSIExpander
+from mooring.csi.inspector import CSIInspector
 from mooring.csi.mounter import CSIMounter
 from mooring.csi.names import NAME, Identity, inline_source, persistent_source, volume_name
 from mooring.csi.stager import CSIStager
@@ -44,6 +45,7 @@ class CSIPlugin:
         self._around = Surroundings(context, drivers, objects, asks_drivers=asks_drivers)
         self._attacher = CSIAttacher(self._around, orders)
         self._expander = CSIExpander(self._around)
+        self._inspector = CSIInspector(self._around)
         self._stager = CSIStager(self._around)
         self._mounter = CSIMounter(self._around)
         self._block_stager = CSIBlockStager(self._around)
@@ -68,6 +70,7 @@ class CSIPlugin:
                 stager=self._block_stager,
                 attacher=self._attacher,
                 expander=self._expander,
+                inspector=self._inspector,
                 attributes=Attributes(read_only=read_only),
                 takes_mount_options=True,
                 maps_devices=True,
@@ -78,6 +81,7 @@ class CSIPlugin:
             stager=self._stager if inline is None else None,
             attacher=self._attacher if inline is None else None,
             checker=self._mounter,
+            inspector=self._inspector,
             expander=self._expander if inline is None and not spec.written_in_pod else None,
             needs_attaching=self._may_need_attaching(spec),
             attributes=Attributes(read_only=read_only, managed=not read_only, relabel=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.csi.drivers import Driver
-from mooring.errors import Refused
+from mooring.errors import Refused, Unsupported
 from mooring.host.interface import FileSystemUsage
 from mooring.stubs import csi_pb2 as csi
 
@@ -12,7 +12,7 @@ async def volume_usage(driver: Driver, handle: str, path: str) -> FileSystemUsag
     """What a driver tells of a volume at a path. `Refused` when it tells nothing, `CallFailed` when it fails."""
     what = f"cannot tell how full volume {handle!r} is"
     if not (await driver.capabilities()).stats:
-        raise Refused(what, why=f"driver {driver.name!r} does not support GET_VOLUME_STATS")
+        raise Unsupported(what, why=f"driver {driver.name!r} does not support GET_VOLUME_STATS")
     request = csi.NodeGetVolumeStatsRequest(volume_id=handle, volume_path=path)
     usage = usage_of(await driver.client.get_volume_stats(request))
     if usage is None:

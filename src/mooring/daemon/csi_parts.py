@@ -8,22 +8,28 @@ from dataclasses import dataclass
 
 from mooring.controllers.attachdetach.csi_attacher import CSIAttachController
 from mooring.controllers.expander import Expander
-from mooring.csi.drivers import Drivers
+from mooring.csi.allocatable import AllocatableRefresher
+from mooring.csi.drivers import Driver, Drivers
 from mooring.csi.handler import CSIHandler
 from mooring.csi.node_info import NodeInfoManager
 from mooring.csi.plugin import DRIVER_KIND
+from mooring.csi.surroundings import CSIObjects
 from mooring.engine.pending import Backoff
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.api import Api
 from mooring.kube.informer_factory import SharedInformerFactory
+from mooring.kube.listener import Handler
 from mooring.kube.local_store import utc_now
+from mooring.kube.objects.kinds import CSI_DRIVER
 from mooring.manager.volume_manager import VolumeManager
 from mooring.observe.drivers import Row, driver_rows
 from mooring.observe.events import EventRecorder
-from mooring.plugins.interface import ObjectRef
+from mooring.observe.health import HealthWatch, InspectorOf
+from mooring.plugins.interface import Inspector, ObjectRef
 from mooring.registration.plugin_manager import PluginManager
 from mooring.settings import Settings
+from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.findings import Finding
 
 
@@ -35,6 +41,8 @@ class CSIParts:
     node: NodeInfoManager
     plugins: PluginManager
     expander: Expander
+    health: HealthWatch
+    allocatable: AllocatableRefresher
     attacher: CSIAttachController | None  # None: others attach
 
     def rows(self) -> list[Row]:
@@ -62,6 +70,8 @@ class CSIParts:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.plugins.run(), name="plugin registration")
             tasks.create_task(self.expander.run(), name="expander")
+            tasks.create_task(self.health.run(), name="health")
+            tasks.create_task(self.allocatable.run(), name="volume limits")
             if self.attacher is not None:
                 tasks.create_task(self.attacher.run(), name="attacher")
 
@@ -77,6 +87,7 @@ def make_csi_parts(
     factory: SharedInformerFactory,
     drivers: Drivers,
     node: NodeInfoManager,
+    objects: CSIObjects,
     manager: VolumeManager,
     events: EventRecorder,
     backoff: Backoff,
@@ -104,6 +115,24 @@ def make_csi_parts(
         backoff=backoff,
         resync_interval=settings.resync_interval,
     )
+    health = HealthWatch(
+        manager.desired,
+        manager.actual,
+        inspectors(manager),
+        can_tell=lambda: any(_tells(drivers.get(name)) for name in drivers.names()),
+        interval=settings.health_interval,
+        tell=manager.tell,
+    )
+    allocatable = AllocatableRefresher(drivers, node, objects.csi_driver)
+    factory.informer(CSI_DRIVER).add_event_handler(
+        Handler(
+            on_add=lambda each, is_initial: allocatable.wake(),
+            on_update=lambda old, new: allocatable.wake(),
+            on_delete=lambda each: allocatable.wake(),
+        )
+    )
+    drivers.limit_reached = allocatable.ask_now
+    drivers.abilities_known = lambda name: health.wake()
     waking: list[Callable[[str], None]] = [lambda name: driver_changed(manager, name), expander.driver_changed]
     if attacher is not None:
         waking.append(attacher.driver_changed)
@@ -111,9 +140,34 @@ def make_csi_parts(
     def changed(name: str) -> None:
         for wake in waking:
             wake(name)
+        allocatable.wake()
 
     drivers.changed = changed
-    return CSIParts(drivers=drivers, node=node, plugins=plugins, expander=expander, attacher=attacher)
+    return CSIParts(
+        drivers=drivers,
+        node=node,
+        plugins=plugins,
+        expander=expander,
+        health=health,
+        allocatable=allocatable,
+        attacher=attacher,
+    )
+
+
+def _tells(driver: Driver | None) -> bool:
+    known = driver.node_capabilities if driver is not None else None
+    return known is not None and (known.health or known.condition)
+
+
+def inspectors(manager: VolumeManager) -> InspectorOf:
+    """Who can be asked about a volume: its driver, if it is one of CSI."""
+
+    def find(volume: ActualVolume, mount: ActualMount) -> Inspector | None:
+        if not mount.spec.csi_driver:
+            return None
+        return manager.plugins.find_by_name(volume.plugin).offer(mount.spec).inspector
+
+    return find
 
 
 def driver_changed(manager: VolumeManager, name: str) -> None:

@@ -19,7 +19,7 @@ from mooring.csi.drivers import Drivers
 from mooring.csi.node_info import NodeInfoManager
 from mooring.daemon.building import build_manager
 from mooring.daemon.claim_status import ApiClaimStatus
-from mooring.daemon.csi_parts import CSIParts, make_csi_parts
+from mooring.daemon.csi_parts import CSIParts, inspectors, make_csi_parts
 from mooring.daemon.node_facts import node_facts, node_name
 from mooring.daemon.node_watchers import watch_flex_drivers, watch_limits
 from mooring.daemon.runs import PodsAndRuns, RunVolumes
@@ -131,7 +131,10 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     metrics = Metrics(manager.desired, manager.actual, manager.reconciler, surprises=lambda: manager.executor.surprises)
     for listener in (history.listen, metrics.listen, events.listen):
         manager.subscribe(listener)
-    usage = UsageMeter(host, manager.actual, clock=loop.time, lifetime=settings.usage_lifetime)
+    inspector_of = inspectors(manager)
+    usage = UsageMeter(
+        host, manager.actual, clock=loop.time, lifetime=settings.usage_lifetime, inspector_of=inspector_of
+    )
     metrics.registry.register(ClaimUsage(usage, manager.actual))
     metrics.registry.register(OwnershipMetrics(manager.walks))
     metrics.registry.register(MountMetrics(lambda: {c.value: n for c, n in manager.mount_watch.counts.items()}))
@@ -154,7 +157,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     patience = Backoff(initial=settings.backoff_initial, maximum=min(settings.backoff_maximum, _LONGEST_PAUSE))
     runs = RunSupervisor(paths, RunVolumes(manager, manager.states), make_runtime, pause=patience.after)
     runs.load()
-    csi = make_csi_parts(settings, host, store, factory, drivers, csi_node, manager, events, backoff)
+    csi = make_csi_parts(settings, host, store, factory, drivers, csi_node, objects, manager, events, backoff)
     drivers.observe = CSIMetrics(metrics.registry, csi.plugins.counts).observe
     return Instance(
         settings=settings,
@@ -213,6 +216,7 @@ def _view(
         held_up=manager.held_up,
         progress=manager.walks.progress,
         drivers=csi.rows,
+        complaints=csi.health.complaints,
     )
 
 

@@ -11,7 +11,8 @@ from prometheus_client.registry import Collector
 from mooring.observe.metrics import BUCKETS
 from mooring.registration.interface import PluginCount
 
-_CODES = {"OK": "OK", "unknown-non-grpc": "unknown-non-grpc"}
+_CODES = {"OK": "OK", "CANCELLED": "Canceled", "unknown-non-grpc": "unknown-non-grpc"}
+"""How codes are called whose names do not follow the rule."""
 
 
 class CSIMetrics(Collector):

@@ -57,6 +57,7 @@ class NodeView:
     held_up: Callable[[VolumeName, PodUid], HoldUp | None] = lambda name, uid: None
     progress: Callable[[VolumeName, PodUid], Progress | None] = lambda name, uid: None
     drivers: Callable[[], list[Row]] = list
+    complaints: Callable[[PodUid, VolumeName], tuple[str, ...]] = lambda uid, name: ()
 
 
 def iso(seconds: float | None) -> str | None:
@@ -166,6 +167,7 @@ class Status:
             "attempts": report.attempts,
             "mounted_at": iso(self._view.history.mounted_at(uid, report.name)) if mounted and report.name else None,
             "progress": _progress_row(report.progress),
+            "health": "; ".join(self._view.complaints(uid, report.name)) or None if report.name is not None else None,
         }
 
     def _mount(self, uid: PodUid, name: VolumeName | None) -> ActualMount | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from mooring.errors import Refused
-from mooring.host.interface import Host
+from mooring.host.interface import FileSystemUsage, Host
 from mooring.host.ownership_calls import OwnershipWalk
 from mooring.host.paths import Paths
 from mooring.kube.objects.certificates import ClusterTrustBundle
@@ -213,6 +213,16 @@ class Resizer(Protocol):
     async def resize(self, uid: PodUid, spec: VolumeSpec, size: int) -> None: ...
 
 
+class Inspector(Protocol):
+    """Asks whoever serves a mounted volume about it. `Unsupported` when they do not tell."""
+
+    async def usage(self, uid: PodUid, spec: VolumeSpec) -> FileSystemUsage: ...
+
+    async def complaints(self, uid: PodUid, spec: VolumeSpec) -> tuple[str, ...]:
+        """What is wrong with the volume; nothing when all is well."""
+        ...
+
+
 class Checker(Protocol):
     """Looks ahead for `mooring plan`."""
 
@@ -231,6 +241,7 @@ class Offer:
     resizer: Resizer | None = None
     expander: Expander | None = None
     checker: Checker | None = None
+    inspector: Inspector | None = None
     attributes: Attributes = Attributes()
     takes_mount_options: bool = False
     refreshes: bool = False  # its content follows objects or the pod itself

@@ -14,12 +14,12 @@ from mooring.csi.drivers import Driver, Drivers
 from mooring.engine.pending import Backoff, PendingOperations, Slot
 from mooring.engine.reconciler import Reconciler
 from mooring.errors import MooringError, NotYet
-from mooring.kube.api import Api, NotFound
+from mooring.kube.api import Api, ApiError, NotFound
 from mooring.kube.delta_fifo import Tombstone
 from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.listener import Handler
 from mooring.kube.objects.kinds import CSI_NODE, PERSISTENT_VOLUME, VOLUME_ATTACHMENT
-from mooring.kube.objects.storage import PersistentVolumeSpec, VolumeAttachment
+from mooring.kube.objects.storage import PersistentVolumeSpec, VolumeAttachment, VolumeAttachmentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,13 @@ class CSIAttachController:
                 on_delete=lambda node: None,
             )
         )
+        self._volumes.add_event_handler(
+            Handler(
+                on_add=lambda volume, is_initial: self._volume_changed(volume.metadata.name),
+                on_update=lambda old, new: self._volume_changed(new.metadata.name),
+                on_delete=lambda volume: None,
+            )
+        )
         self._attachments.add_event_handler(
             Handler(
                 on_add=lambda each, is_initial: self._reconciler.touch(each.metadata.name),
@@ -95,14 +102,18 @@ class CSIAttachController:
         self._reconciler.forget(attachment.metadata.name)
 
     def _node_changed(self, name: str) -> None:
-        for each in self._attachments.indexer.list():
-            if each.spec.node_name == name and not each.status.attached:
-                self._reconciler.resume(each.metadata.name)
+        self._resume_where(lambda spec: spec.node_name == name)
+
+    def _volume_changed(self, name: str) -> None:
+        self._resume_where(lambda spec: spec.source.persistent_volume_name == name)
 
     def driver_changed(self, name: str) -> None:
         """A driver came or went: what waited for it is looked at again."""
+        self._resume_where(lambda spec: spec.attacher == name)
+
+    def _resume_where(self, concerns: Callable[[VolumeAttachmentSpec], bool]) -> None:
         for each in self._attachments.indexer.list():
-            if each.spec.attacher == name:
+            if concerns(each.spec):
                 self._reconciler.resume(each.metadata.name)
 
     # -- the subject -----------------------------------------------------------------------------------------------
@@ -134,6 +145,8 @@ class CSIAttachController:
             await (self._publish if isinstance(operation, Publish) else self._unpublish)(found, driver)
         except NotFound:
             return None  # it has gone meanwhile
+        except ApiError as error:
+            return error  # it says nothing of the volume, so whoever ordered it need not know
         except MooringError as error:
             return await self._note(found, error, attaching=isinstance(operation, Publish))
         return None
@@ -149,6 +162,7 @@ class CSIAttachController:
         abilities = await driver.controller_capabilities()
         if abilities.publishes:
             volume = self._volume(attachment, what)
+            self._refuse_leaving(attachment, what)
             secrets = self._secrets.of(source_of(volume).controller_publish_secret_ref, what)
             node_id = self._node_id(attachment, what)
             context = await driver.controller.publish(publish_request(volume, node_id, abilities, secrets))
@@ -174,9 +188,12 @@ class CSIAttachController:
         return await self._patch(attachment, merge)
 
     async def _unpublish(self, attachment: VolumeAttachment, driver: Driver) -> None:
+        what = f"cannot detach for {attachment.metadata.name!r}"
         if (await driver.controller_capabilities()).publishes:
-            handle = attachment.metadata.annotations.get(HANDLE, "")
-            node_id = self._node_id(attachment, f"cannot detach for {attachment.metadata.name!r}")
+            handle = attachment.metadata.annotations.get(HANDLE)
+            if handle is None:  # somebody else wrote the order, and had begun with it
+                handle = source_of(self._volume(attachment, what)).volume_handle
+            node_id = self._node_id(attachment, what)
             await driver.controller.unpublish(unpublish_request(handle, node_id, self._detach_secrets(attachment)))
         mark = finalizer(driver.name)
         left = [each for each in attachment.metadata.finalizers if each != mark]
@@ -200,6 +217,11 @@ class CSIAttachController:
         if spec is None:
             raise NotYet(what, why=f"there is no PersistentVolume {source.persistent_volume_name!r} of a CSI driver")
         return spec
+
+    def _refuse_leaving(self, attachment: VolumeAttachment, what: str) -> None:
+        found = self._volumes.indexer.get_by_key(attachment.spec.source.persistent_volume_name or "")
+        if found is not None and found.metadata.deletion_timestamp is not None:
+            raise NotYet(what, why=f"PersistentVolume {found.metadata.name!r} is being deleted")
 
     def _node_id(self, attachment: VolumeAttachment, what: str) -> str:
         """What the driver calls the node, from the CSINode, else as it was when the volume was to be attached."""
@@ -229,5 +251,6 @@ class CSIAttachController:
     ) -> VolumeAttachment:
         name = attachment.metadata.name
         written = await self._api.patch(VOLUME_ATTACHMENT, "", name, merge, subresource=subresource)
-        self._written[name] = int(written.metadata.resource_version)
+        if written.metadata.deletion_timestamp is None or written.metadata.finalizers:  # else it has gone with this
+            self._written[name] = int(written.metadata.resource_version)
         return written

@@ -50,7 +50,10 @@ class ApiAttachmentOrders:
         except NotFound:
             self._ordered.pop(name, None)
             return
-        self._ordered[name] = int(written.metadata.resource_version)
+        if written.metadata.finalizers:
+            self._ordered[name] = int(written.metadata.resource_version)
+        else:
+            self._ordered.pop(name, None)  # it is gone: the event that tells so may have come before this answer
 
     async def until(self, name: str, answer: Callable[[VolumeAttachment | None], T | None], timeout: float) -> T:
         """Asks only what the cache shows after own writes: before, it may still show what was there then."""

@@ -93,6 +93,48 @@ def serve_loop(
     asyncio.run(_serve(options, socket, register))
 
 
+@csi.command("create")
+@click.argument("name")
+@click.option("--endpoint", metavar="SOCKET", required=True, help="The driver's socket.")
+@click.option("--size", metavar="SIZE", type=Size(), required=True, help="How large it must be, such as 1Gi.")
+@click.option("--fs-type", metavar="TYPE", default="", help="File system that it is to have, such as ext4.")
+@click.option("--block", is_flag=True, help="A raw device instead of a file system.")
+@click.option("--parameter", "parameters", metavar="KEY=VALUE", multiple=True, help="For the driver; may be repeated.")
+def create(name: str, endpoint: str, size: int, fs_type: str, block: bool, parameters: tuple[str, ...]) -> None:
+    """Let a driver make a volume, and print a PersistentVolume for it.
+
+    The manifest goes to stdout, ready for a directory of `mooring up` or for `mooring apply -f -`. A name that was
+    used before gives the same volume again.
+    """
+    import asyncio  # noqa: PLC0415
+
+    from mooring.daemon.csi_volumes import Wanted, create_volume  # noqa: PLC0415
+    from mooring.daemon.tables import as_yaml  # noqa: PLC0415
+
+    pairs = dict(_pair(each) for each in parameters)
+    wanted = Wanted(name=name, size=size, fs_type=fs_type, block=block, parameters=pairs)
+    click.echo(as_yaml(asyncio.run(create_volume(endpoint, wanted))), nl=False)
+
+
+@csi.command("delete")
+@click.argument("handle")
+@click.option("--endpoint", metavar="SOCKET", required=True, help="The driver's socket.")
+def delete(handle: str, endpoint: str) -> None:
+    """Let a driver delete a volume, with all that is on it. HANDLE is the volumeHandle of its PersistentVolume."""
+    import asyncio  # noqa: PLC0415
+
+    from mooring.daemon.csi_volumes import delete_volume  # noqa: PLC0415
+
+    asyncio.run(delete_volume(endpoint, handle))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise InvalidInput(f"cannot read {text!r}", why="KEY=VALUE is expected", place="--parameter")
+    return key, value
+
+
 async def _serve(options: Options, socket: str, registry: str | None) -> None:
     import asyncio  # noqa: PLC0415
     import logging  # noqa: PLC0415

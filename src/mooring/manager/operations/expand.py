@@ -32,26 +32,30 @@ async def expand(context: OperationContext, operation: Expand) -> Outcome:
     held = context.actual.volumes.get(operation.volume)
     if wish is None or held is None or operation.pod not in held.mounts:
         raise NotYet("nothing to grow", why="the pod does not want the volume any more")
-    grown = await grow(context, operation.volume, operation.pod, wish, before=held.size)
+    offer = context.plugins.find_by_name(held.plugin).offer(wish.spec)
+    grown = await grow(context, operation.volume, operation.pod, wish, offer, before=held.size)
     return Outcome(result=Result.DONE, size=grown.size, stays_small=grown.stays_small)
 
 
-async def grow_before_use(context: OperationContext, volume: VolumeName, pod: PodUid, wish: DesiredMount) -> Grown:
+async def grow_before_use(
+    context: OperationContext, volume: VolumeName, pod: PodUid, wish: DesiredMount, offer: Offer
+) -> Grown:
     """Bring a volume that was just mounted to its size; one that fails is mounted all the same, so it is in doubt."""
     held = context.actual.volumes.get(volume)
     known = held.size if held is not None else 0
     if wish.growth.wanted <= max(wish.growth.held, known):
         return Grown(size=known or wish.growth.held)
     try:
-        return await grow(context, volume, pod, wish, before=wish.growth.held)
+        return await grow(context, volume, pod, wish, offer, before=wish.growth.held)
     except (Refused, NotYet) as error:
         raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
 
 
-async def grow(context: OperationContext, volume: VolumeName, pod: PodUid, wish: DesiredMount, *, before: int) -> Grown:
+async def grow(
+    context: OperationContext, volume: VolumeName, pod: PodUid, wish: DesiredMount, offer: Offer, *, before: int
+) -> Grown:
     """Let the plugin grow a volume to the size its claim should have, and keep the claim up with it."""
     wanted = wish.growth.wanted
-    offer = context.plugins.find_by_name(context.desired.volumes[volume].plugin).offer(wish.spec)
     if offer.expander is None or wanted <= before:
         return Grown(size=before)
     if wish.growth.settled:
@@ -111,6 +115,7 @@ async def _note_failure(
     if not tracked:
         return
     failed_before = volume in context.growth_failures
+    context.growth_failures.intersection_update(context.actual.volumes)  # others have left the node since
     context.growth_failures.add(volume)
     infeasible = isinstance(error, Infeasible) or (failed_before and _asks_for_another(claim))
     patch = growth.failed(claim, error.why, infeasible=infeasible, now=context.claim_status.now())

@@ -50,7 +50,9 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
         context.expected.refuse_cover(offer.mounter.path(operation.pod, wish.spec), what)
         context.expected.refuse_lost_stage(request.stage_path, what)
     again = await _set_up(context, operation, volume, wish, offer, request)
-    grown = Grown() if operation.refresh else await grow_before_use(context, operation.volume, operation.pod, wish)
+    grown = Grown()
+    if not operation.refresh:
+        grown = await grow_before_use(context, operation.volume, operation.pod, wish, offer)
     return Outcome(
         result=Result.DONE,
         path=offer.mounter.path(operation.pod, wish.spec),
