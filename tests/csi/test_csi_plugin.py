@@ -6,15 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from grpc import StatusCode
+from msgspec import structs
 
 from mooring.csi.drivers import Drivers
 from mooring.csi.plugin import DRIVER_KIND, CSIPlugin
 from mooring.kube.objects.meta import ObjectMeta, ObjectReference, SecretReference
-from mooring.kube.objects.pod import Pod, PodSecurityContext, Secret
+from mooring.kube.objects.pod import Pod, PodSecurityContext, Secret, SELinuxOptions
 from mooring.kube.objects.storage import (
     CSIDriver,
     CSIDriverSpec,
@@ -152,6 +154,29 @@ async def test_a_driver_that_does_not_stage_is_asked_to_publish_alone(bench: Ben
     assert bench.driver.methods() == ["NodePublishVolume", "NodeUnpublishVolume"]
     assert bench.driver.requests(csi.NodePublishVolumeRequest)[0].staging_target_path == ""
     assert bench.node.host.look(STAGES) is None
+
+
+@pytest.mark.parametrize(
+    ("mounts_labels", "flags"), [(True, ['context="system_u:object_r:container_file_t:s0:c1,c2"']), (False, [])]
+)
+async def test_a_label_is_an_option_of_the_mount_for_drivers_that_take_it(
+    bench: Bench, mounts_labels: bool, flags: list[str]
+) -> None:
+    bench.describe(CSIDriverSpec(attach_required=False, se_linux_mount=mounts_labels))
+    bench.node.facts = replace(bench.node.facts, selinux=True)
+    alone = volume()
+    bench.node.put(structs.replace(alone, spec=structs.replace(alone.spec, access_modes=("ReadWriteOncePod",))))
+    context = PodSecurityContext(se_linux_options=SELinuxOptions(level="s0:c1,c2"))
+    async with bench.running():
+        await bench.mount(structs.replace(WEB, spec=structs.replace(WEB.spec, security_context=context)))
+        data = json.loads(bench.node.host.read_file(f"{UNIT}/vol_data.json"))
+    (stage,), (publish,) = (
+        bench.driver.requests(csi.NodeStageVolumeRequest),
+        bench.driver.requests(csi.NodePublishVolumeRequest),
+    )
+    assert list(stage.volume_capability.mount.mount_flags) == flags
+    assert list(publish.volume_capability.mount.mount_flags) == flags
+    assert ("seLinuxMountContext" in data) is mounts_labels
 
 
 async def test_a_volume_waits_for_its_driver_and_goes_on_when_it_registers(bench: Bench) -> None:

@@ -90,6 +90,7 @@ class CSIMounter:
             tokens=self._around.tokens(request.pod, known),
             driver=known,
             mount_group=request.fs_group,
+            label=self._around.label(spec.csi_driver, request.label),
         )
 
     def _prepare(self, request: Setup) -> None:
@@ -102,6 +103,7 @@ class CSIMounter:
             spec_vol_id=spec.name,
             node_name=node,
             attachment_id=attachment_name(identity, node),
+            se_linux_mount_context=self._around.label(spec.csi_driver, request.label),
             volume_lifecycle_mode=vol_data.PERSISTENT if inline_source(spec) is None else vol_data.EPHEMERAL,
         )
         unit = self._around.places.pod_unit(request.uid, spec.name)

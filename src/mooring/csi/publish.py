@@ -59,6 +59,7 @@ def publish_request(
     tokens: Mapping[str, IssuedToken],
     driver: CSIDriver | None = None,
     mount_group: int | None = None,
+    label: str = "",
 ) -> csi.NodePublishVolumeRequest:
     """The request that publishes a volume for a pod. What is told of the pod wins over the volume's attributes."""
     inline = inline_source(spec)
@@ -74,7 +75,7 @@ def publish_request(
         publish_context=publish_context,
         staging_target_path=stage,
         target_path=target,
-        volume_capability=capability(spec, abilities, source.fs_type or "", mount_group),
+        volume_capability=capability(spec, abilities, source.fs_type or "", mount_group, label),
         readonly=inline.read_only if inline is not None else spec.read_only,
         secrets=hidden,
         volume_context=context,

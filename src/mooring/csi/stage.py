@@ -13,20 +13,22 @@ from mooring.world.spec import VolumeSpec
 
 
 def capability(
-    spec: VolumeSpec, abilities: Capabilities, fs_type: str, mount_group: int | None = None
+    spec: VolumeSpec, abilities: Capabilities, fs_type: str, mount_group: int | None = None, label: str = ""
 ) -> csi.VolumeCapability:
     """How a volume is to be used: as a raw device, or as a file system with the volume's own mount options.
 
-    The group is told only to a driver that takes one. A volume written in a pod counts as ReadWriteOnce.
+    The group is told only to a driver that takes one, a label as the last option. A volume written in a pod counts as
+    ReadWriteOnce.
     """
     volume = spec.persistent_volume
     modes: Sequence[str] = volume.spec.access_modes if volume is not None else ()
     mode = csi.VolumeCapability.AccessMode(mode=access_mode(modes, multi_writer=abilities.multi_writer))
     if spec.is_block:
         return csi.VolumeCapability(access_mode=mode, block=csi.VolumeCapability.BlockVolume())
+    options = volume.spec.mount_options if volume is not None else ()
     mount = csi.VolumeCapability.MountVolume(
         fs_type=fs_type,
-        mount_flags=volume.spec.mount_options if volume is not None else (),
+        mount_flags=[*options, f'context="{label}"'] if label else options,  # quoted, for a label may hold commas
         volume_mount_group=str(mount_group) if mount_group is not None and abilities.mount_group else "",
     )
     return csi.VolumeCapability(access_mode=mode, mount=mount)
@@ -47,7 +49,7 @@ def stage_request(
         volume_id=source.volume_handle,
         publish_context=publish_context,
         staging_target_path=path,
-        volume_capability=capability(spec, abilities, source.fs_type, wishes.fs_group),
+        volume_capability=capability(spec, abilities, source.fs_type, wishes.fs_group, wishes.label),
         secrets=secrets,
         volume_context=source.volume_attributes,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mooring.csi import vol_data
 from mooring.csi.client import CallFailed, Kind
 from mooring.csi.drivers import Capabilities, Driver
@@ -34,6 +36,7 @@ class CSIStager:
     async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         what = f"cannot stage volume {spec.name!r}"
         source = persistent_source(spec)
+        wishes = replace(wishes, label=self._around.label(source.driver, wishes.label))
         driver = self._around.driver_to_set_up(spec, what)
         abilities = await asked_capabilities(driver, what)
         if not abilities.stages:
@@ -50,15 +53,17 @@ class CSIStager:
             publish_context=self._around.publish_context(spec, what),
             wishes=wishes,
         )
-        await self._host.run(lambda: self._prepare(identity, path), risk=Risk.BULKY, what=f"prepare {path}")
+        await self._host.run(
+            lambda: self._prepare(identity, path, wishes.label), risk=Risk.BULKY, what=f"prepare {path}"
+        )
         await self._ask(driver, request, self._around.places.stage_unit(identity), what)
         return path
 
-    def _prepare(self, identity: Identity, path: str) -> None:
+    def _prepare(self, identity: Identity, path: str, label: str) -> None:
         unit = self._around.places.stage_unit(identity)
         if not vol_data.is_there(self._host, unit):
             self._begun.add(path)
-        data = VolumeData(driver_name=identity.driver, volume_handle=identity.handle)
+        data = VolumeData(driver_name=identity.driver, volume_handle=identity.handle, se_linux_mount_context=label)
         vol_data.write(self._host, unit, data)
         self._host.make_directories(path, 0o750)
 

@@ -61,6 +61,7 @@ def node_facts(
         cpu_milli=cpu_milli,
         ephemeral_storage=disk_size(settings.root),
         labels={"kubernetes.io/hostname": name},
+        selinux=os.path.exists("/sys/fs/selinux/enforce"),
     )
     seen: tuple[Node | None, int, NodeFacts] = (None, 0, plain)
 
@@ -90,4 +91,5 @@ def _of_node(node: Node, plain: NodeFacts) -> NodeFacts:
         cpu_milli=parse_quantity(cpu).milli if cpu is not None else plain.cpu_milli,
         ephemeral_storage=parse_quantity(storage).value if storage is not None else plain.ephemeral_storage,
         labels=node.metadata.labels or plain.labels,
+        selinux=plain.selinux,
     )

@@ -35,6 +35,7 @@ class NodeFacts:
     cpu_milli: int
     ephemeral_storage: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
+    selinux: bool = False  # whether the kernel has SELinux, and it is in use
 
 
 class Objects(Protocol):
@@ -127,6 +128,7 @@ class Setup:
     size_limit: int = 0
     stage_path: str = ""
     device_path: str = ""
+    label: str = ""  # of SELinux, to mount it with; nothing: none
     refresh: bool = False  # it is mounted: a failure must not take away what the pod sees
     reconstructed: bool = False  # it was found on disk: a failure must not remove what teardown needs
 

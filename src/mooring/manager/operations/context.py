@@ -17,9 +17,10 @@ from mooring.plugins.interface import NodeFacts, Offer
 from mooring.plugins.manager import VolumePluginManager
 from mooring.world.actual import ActualStateOfWorld, ActualVolume
 from mooring.world.changes import Listener
-from mooring.world.desired import DesiredStateOfWorld, DesiredVolume
+from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolume
 from mooring.world.names import VolumeName
 from mooring.world.operations import VolumeOperation, kind_of, pod_of
+from mooring.world.selinux import mount_label
 from mooring.world.spec import VolumeSpec
 
 
@@ -67,6 +68,10 @@ class OperationContext:
             where = f" at {error.filename}" if error.filename else ""
             next_step = "Make room or the disk writable; it is tried again by itself"
             raise NotYet(what, why=f"{error.strerror or error}{where}", next_step=next_step) from error
+
+    def label(self, wish: DesiredMount) -> str:
+        """The SELinux label to mount a volume with, on a machine that has any."""
+        return mount_label(wish.pod, wish.outer_names, wish.spec) if self.node().selinux else ""
 
     def wish(self, name: VolumeName) -> tuple[DesiredVolume, VolumeSpec, Offer]:
         """A wanted volume, the spec of its first pod, and what its plugin offers."""

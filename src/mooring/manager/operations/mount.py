@@ -104,6 +104,7 @@ def _request(context: OperationContext, operation: Mount, wish: DesiredMount, be
         size_limit=wish.size_limit,
         stage_path=held.stage_path if held is not None else "",
         device_path=held.device_path if held is not None else "",
+        label=context.label(wish),
         refresh=operation.refresh,
         reconstructed=before is not None and before.reconstructed,
     )
