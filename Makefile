@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 HISTORIES ?= 400
 ROUNDS ?= 300
 
-.PHONY: help setup demo test check unit world-coverage node simulate torture torture-quick bench-quick docs docs-check wheel clean
+.PHONY: help setup demo test check unit world-coverage node strangers cluster-tests simulate torture torture-quick bench-quick docs docs-check wheel clean
 
 help:
 	@echo "make demo         set up, then a tour of volumes in a private mount namespace"
 	@echo "make test         set up, then lint, types, import contract, all tests, simulated histories"
+	@echo "make strangers    build what others wrote and tests need (Go; minutes the first time, then cached)"
 	@echo "make torture      kill the daemon hundreds of times on real mounts, and compare (about 15 minutes)"
 	@echo "make bench-quick  measure against the same system calls in a plain loop (under two minutes)"
 	@echo "make docs         write the generated parts of docs/ again"
@@ -21,7 +22,7 @@ setup:
 demo: setup
 	@tools/demo $(BIN)
 
-test: check unit world-coverage node simulate torture-quick
+test: check unit world-coverage node cluster-tests simulate torture-quick
 
 check: setup docs-check
 	$(BIN)/ruff check .
@@ -40,6 +41,14 @@ world-coverage: setup
 node: setup
 	@tools/setup-tests
 	$(BIN)/pytest -m node
+
+# Programs that others wrote, built from their Go modules: csi-sanity, Kubernetes' mock driver, the kubelet itself.
+strangers: setup
+	@tools/build-strangers
+
+cluster-tests: strangers
+	@tools/setup-tests
+	$(BIN)/pytest -m cluster
 
 simulate: setup
 	$(BIN)/mooring simulate --histories $(HISTORIES)
@@ -68,4 +77,4 @@ wheel: setup
 	$(BIN)/python -m hatchling build -t wheel
 
 clean:
-	rm -rf $(VENV) dist src/mooring/stubs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .strangers dist src/mooring/stubs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
