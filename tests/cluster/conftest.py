@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -13,10 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rig import control_plane
+from rig.control_plane import ControlPlane
 from tests.node.conftest import node_root
 from tests.node.daemon.conftest import daemon
 
-__all__ = ["daemon", "node_root", "place", "programs", "strangers"]
+__all__ = ["control_plane_of_all", "daemon", "node_root", "place", "plane", "programs", "strangers"]
 
 _REPOSITORY = Path(__file__).parents[2]
 _CANNOT_BE_HAD = 3  # exit status of build-strangers
@@ -89,3 +92,30 @@ def place() -> Iterator[Path]:
     """A directory with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="mooring-") as made:
         yield Path(made)
+
+
+@pytest.fixture(scope="session")
+def control_plane_of_all(strangers: Strangers) -> Iterator[ControlPlane]:
+    """A real control plane that all tests share; use `plane`."""
+    for name in (*control_plane.PROGRAMS, "kubectl"):
+        strangers(name)
+    with asyncio.Runner() as runner:
+        running = control_plane.running()
+        plane = runner.run(running.__aenter__())
+        yield plane
+        runner.run(running.__aexit__(None, None, None))
+
+
+@pytest.fixture
+async def plane(control_plane_of_all: ControlPlane) -> ControlPlane:
+    """A real control plane. What an earlier test killed and did not start again serves again."""
+    await control_plane_of_all.revive()
+    return control_plane_of_all
+
+
+def kubectl(plane: ControlPlane, *arguments: str, given: str = "") -> str:
+    """What kubectl prints when an administrator runs it."""
+    command = [str(_REPOSITORY / ".strangers" / "bin" / "kubectl"), "--kubeconfig", str(plane.kubeconfig), *arguments]
+    ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()

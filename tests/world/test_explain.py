@@ -80,6 +80,7 @@ def test_a_volume_not_yet_begun_waits_to_be_mounted() -> None:
         (None, "volume_attach", VolumeState.ATTACHING),
         (None, "mount_device", VolumeState.STAGING),
         (POD, "volume_mount", VolumeState.MOUNTING),
+        (POD, "volume_fs_resize", VolumeState.MOUNTING),
         (POD, "volume_unmount", VolumeState.UNMOUNTING),
         (None, "unmount_device", VolumeState.UNMOUNTING),
         (None, "volume_detach", VolumeState.UNMOUNTING),

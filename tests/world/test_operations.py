@@ -8,6 +8,7 @@ from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import (
     Attach,
     Detach,
+    Expand,
     MakePodDirectory,
     Mount,
     Operation,
@@ -29,6 +30,7 @@ V, POD = VolumeName("a/b/v"), PodUid("u")
         (Stage(V), "mount_device", None),
         (Mount(V, POD), "volume_mount", POD),
         (Mount(V, POD, refresh=True), "volume_mount", POD),
+        (Expand(V, POD), "volume_fs_resize", POD),
         (Unmount(V, POD), "volume_unmount", POD),
         (Unstage(V), "unmount_device", None),
         (Detach(V), "volume_detach", None),

@@ -10,7 +10,7 @@ from mooring.kube.objects.volumes import Volume
 from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredVolume
 from mooring.world.names import PluginName, PodUid, VolumeName
-from mooring.world.operations import Attach, Detach, Mount, Stage, Unmount, Unstage
+from mooring.world.operations import Attach, Detach, Expand, Mount, Stage, Unmount, Unstage
 from mooring.world.outcomes import Outcome, apply_outcome, begin, in_doubt_after_loss, in_doubt_while_unmounting
 from mooring.world.presence import Attachability, Presence, Result
 from mooring.world.spec import VolumeSpec
@@ -220,3 +220,22 @@ def test_a_stage_set_up_again_is_no_longer_one_found_on_disk() -> None:
     found = replace(EMPTY, stage=Presence.UNCERTAIN, stage_reconstructed=True)
     assert not apply_outcome(found, Stage(V), DONE).stage_reconstructed
     assert apply_outcome(found, Stage(V), REFUSED).stage_reconstructed
+
+
+@pytest.mark.parametrize("operation", [Mount(V, POD), Expand(V, POD)])
+def test_a_volume_is_as_large_as_it_was_last_found_to_be(operation: Mount | Expand) -> None:
+    small = replace(mounted(), size=10)
+    assert apply_outcome(small, operation, replace(DONE, size=15)).size == 15
+    assert apply_outcome(small, operation, DONE).size == 10
+
+
+def test_a_volume_that_could_not_grow_stays_mounted_and_says_why() -> None:
+    after = apply_outcome(replace(mounted(), size=10), Expand(V, POD), REFUSED)
+    assert (after.mounts[POD], after.size, after.stays_small) == (mounted().mounts[POD], 10, False)
+    assert (after.failures[POD].operation, after.failures[POD].why) == ("volume_fs_resize", "no")
+
+
+def test_a_volume_that_does_not_grow_in_use_is_remembered_as_such() -> None:
+    after = apply_outcome(mounted(), Expand(V, POD), replace(DONE, stays_small=True))
+    assert after.stays_small
+    assert apply_outcome(after, Mount(V, POD), DONE).stays_small

@@ -12,10 +12,12 @@ from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
 from mooring.kube.objects.volumes import Volume
 from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredMount, DesiredVolume
+from mooring.world.growth import Growth
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import (
     Attach,
     Detach,
+    Expand,
     MakePodDirectory,
     Mount,
     PodOperation,
@@ -295,3 +297,41 @@ def test_a_stage_stays_while_something_that_may_lie_on_it_is_kept_apart() -> Non
     gates = Gates(kept_apart=frozenset({(PLUGIN, "data", TWO)}))
     assert plan(None, there(stage=P), gates).waits == (Wait(None, Reason.KEPT_APART),)
     assert plan(None, there(stage=P), OPEN).operations == (Unstage(V),)
+
+
+# -- growing -------------------------------------------------------------------------------------------------------
+def growing(*pods: PodUid, wanted_size: int) -> DesiredVolume:
+    wish = wanted(*pods)
+    grown = {pod: replace(mount, growth=Growth(wanted=wanted_size)) for pod, mount in wish.mounts.items()}
+    return replace(wish, mounts=grown)
+
+
+def test_a_volume_that_should_be_larger_is_grown_through_the_first_pod_that_has_it() -> None:
+    held = replace(there(two=P, three=P), size=10)
+    assert plan(growing(ONE, TWO, THREE, wanted_size=15), held, OPEN).operations == (Mount(V, ONE), Expand(V, TWO))
+
+
+@pytest.mark.parametrize("size", [10, 15])
+def test_a_volume_that_is_large_enough_stays_as_it_is(size: int) -> None:
+    assert plan(growing(ONE, wanted_size=10), replace(there(one=P), size=size), OPEN) == Plan()
+
+
+def test_a_volume_of_unknown_size_is_not_grown() -> None:
+    assert plan(growing(ONE, wanted_size=10), there(one=P), OPEN) == Plan()
+
+
+def test_a_volume_that_its_driver_does_not_grow_in_use_stays_small() -> None:
+    """operations.md scenario 52."""
+    assert plan(growing(ONE, wanted_size=15), replace(there(one=P), size=10, stays_small=True), OPEN) == Plan()
+
+
+def test_a_volume_in_doubt_is_mounted_again_before_it_grows() -> None:
+    planned = plan(growing(ONE, wanted_size=15), replace(there(one=U), size=10), OPEN)
+    assert planned.operations == (Mount(V, ONE),)
+
+
+def test_a_volume_that_one_pod_may_only_read_is_grown_through_another() -> None:
+    wish = growing(ONE, TWO, wanted_size=15)
+    reads = replace(wish.mounts[ONE], growth=Growth(held=10))
+    held = replace(there(one=P, two=P), size=10)
+    assert plan(replace(wish, mounts={**wish.mounts, ONE: reads}), held, OPEN).operations == (Expand(V, TWO),)

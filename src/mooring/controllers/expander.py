@@ -10,12 +10,21 @@ from grpc import StatusCode
 from mooring.controllers import expansion
 from mooring.controllers.attachdetach.requests import csi_spec, expand_request, source_of
 from mooring.controllers.driver_secrets import DriverSecrets
-from mooring.controllers.expansion import CONTROLLER_INFEASIBLE, IN_PROGRESS, Decision, Grow, larger, with_conditions
-from mooring.csi.client import CallFailed
+from mooring.controllers.expansion import (
+    CONTROLLER_INFEASIBLE,
+    IN_PROGRESS,
+    Decision,
+    Grow,
+    TryNodeAgain,
+    Withdraw,
+    larger,
+    with_conditions,
+)
+from mooring.csi.client import CallFailed, Kind
 from mooring.csi.drivers import Driver, Drivers
 from mooring.engine.pending import Backoff, PendingOperations, Slot
 from mooring.engine.reconciler import Reconciler
-from mooring.errors import MooringError, Unsupported
+from mooring.errors import MooringError, Refused, Unsupported
 from mooring.kube.api import Api, NotFound
 from mooring.kube.delta_fifo import Tombstone
 from mooring.kube.informer_factory import SharedInformerFactory
@@ -123,10 +132,14 @@ class Expander:
             return None
         claim, volume = found
         try:
-            if isinstance(operation, Grow):
-                await self._grow(claim, volume, spec, driver, operation.size)
-            else:
-                await self._patch_claim(claim, _status(operation.size, PENDING))
+            match operation:
+                case Grow():
+                    await self._grow(claim, volume, spec, driver, operation.size)
+                case TryNodeAgain():
+                    await self._patch_claim(claim, _status(operation.size, PENDING))
+                case Withdraw():
+                    given_up = {**_status(operation.size, None), "conditions": with_conditions(claim)}
+                    await self._patch_claim(claim, given_up)
         except NotFound:
             return None  # the claim or its volume has gone meanwhile
         except MooringError as error:
@@ -154,8 +167,8 @@ class Expander:
         claim = await self._patch_claim(claim, begun)
         try:
             size, on_node = await self._ask(spec, driver, to)
-        except CallFailed as error:
-            if error.code in _INFEASIBLE:
+        except MooringError as error:
+            if _cannot_be_had(error, asked_still=_asks_for(claim, to)):
                 told = self._condition("ControllerResizeError", error.why)
                 refused = {**_status(to, CONTROLLER_INFEASIBLE), "conditions": with_conditions(claim, told)}
                 await self._patch_claim(claim, refused)
@@ -194,6 +207,18 @@ class Expander:
         written = await self._api.patch(CLAIM, meta.namespace, meta.name, {"status": status}, subresource="status")
         self._written[claim.key] = int(written.metadata.resource_version)
         return written
+
+
+def _cannot_be_had(error: MooringError, *, asked_still: bool) -> bool:
+    """Whether a size is given up: one that the driver cannot give, or that failed and that nobody asks for any more."""
+    if isinstance(error, CallFailed):
+        return error.kind is Kind.FINAL and (error.code in _INFEASIBLE or not asked_still)
+    return isinstance(error, Refused)  # its driver was not even asked
+
+
+def _asks_for(claim: PersistentVolumeClaim, size: str) -> bool:
+    asked = claim.spec.resources.requests.get(STORAGE)
+    return asked is not None and parse_quantity(asked) == parse_quantity(size)
 
 
 def _status(size: str, state: str | None) -> dict[str, Any]:

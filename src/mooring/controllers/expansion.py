@@ -15,7 +15,8 @@ from mooring.world.growth import CONDITIONS, INFEASIBLE, PENDING, STORAGE
 
 IN_PROGRESS = "ControllerResizeInProgress"
 CONTROLLER_INFEASIBLE = "ControllerResizeInfeasible"
-_UNDER_WAY = frozenset((IN_PROGRESS, PENDING, "NodeResizeInProgress", INFEASIBLE))
+_NODES_TURN = frozenset((PENDING, "NodeResizeInProgress"))
+_UNDER_WAY = _NODES_TURN | {IN_PROGRESS, INFEASIBLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +35,40 @@ class TryNodeAgain:
     size: str
 
 
-Decision = Grow | TryNodeAgain
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """The user asks for no more than the claim has: a size that could not be had is given up."""
+
+    claim: str
+    size: str  # what the claim has
+
+
+Decision = Grow | TryNodeAgain | Withdraw
 
 
 def decide(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Decision | None:
     """What is to be done about a claim's size; None where nothing is, or where it is a node's turn."""
-    asked_text, offered_text = claim.spec.resources.requests.get(STORAGE), volume.spec.capacity.get(STORAGE)
-    if claim.status.phase != "Bound" or asked_text is None or offered_text is None:
+    asked, offered = claim.spec.resources.requests.get(STORAGE), volume.spec.capacity.get(STORAGE)
+    if claim.status.phase != "Bound" or asked is None or offered is None:
         return None
     if volume.spec.claim_ref is None or volume.spec.claim_ref.uid != claim.metadata.uid:
         return None
-    asked, state = parse_quantity(asked_text), claim.status.allocated_resource_statuses.get(STORAGE, "")
-    allocated = claim.status.allocated_resources.get(STORAGE)
-    if parse_quantity(offered_text) < asked:
-        return Grow(claim.key, str(allocated if allocated is not None and state in _UNDER_WAY else asked_text))
-    if state in (IN_PROGRESS, CONTROLLER_INFEASIBLE):
-        return Grow(claim.key, str(allocated if allocated is not None else asked_text))
-    if state == INFEASIBLE and allocated is not None and parse_quantity(allocated) != asked:
-        return TryNodeAgain(claim.key, str(asked_text))
-    return None
+    state = claim.status.allocated_resource_statuses.get(STORAGE, "")
+    allocated, held = claim.status.allocated_resources.get(STORAGE), claim.status.capacity.get(STORAGE)
+    begun = allocated if allocated is not None else asked
+    if not state and held is not None and parse_quantity(asked) <= parse_quantity(held):
+        return None  # it has that: a manifest that was read again may say that the volume is as small as it once was
+    if parse_quantity(offered) < parse_quantity(asked):
+        return Grow(claim.key, str(begun if state in _UNDER_WAY else asked))
+    if state == IN_PROGRESS:
+        return Grow(claim.key, str(begun))
+    if state in _NODES_TURN or held is None:
+        return None
+    if parse_quantity(asked) <= parse_quantity(held):
+        return Withdraw(claim.key, str(held)) if state in (CONTROLLER_INFEASIBLE, INFEASIBLE) else None
+    if state == INFEASIBLE:  # trying the same size again would be refused again
+        return TryNodeAgain(claim.key, str(asked)) if parse_quantity(begun) != parse_quantity(asked) else None
+    return Grow(claim.key, str(asked))
 
 
 def with_conditions(claim: PersistentVolumeClaim, *told: Condition) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 import os
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,10 +15,12 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started w
 from google.protobuf.message import Message
 from grpc import StatusCode, aio
 
-from mooring.csi.redaction import secret_values, without
+from mooring.csi.redaction import described, secret_values, without
 from mooring.errors import Doubtful, MooringError, NotYet, Refused
 from mooring.stubs import csi_pb2 as csi
 from mooring.stubs import csi_pb2_grpc as services
+
+log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 120.0
 """Seconds that a call to a driver may take, as with a kubelet."""
@@ -174,7 +177,10 @@ class DriverClient:
                 StatusCode.UNKNOWN, without(str(error), secret_values(request)), kind or Kind.UNCERTAIN
             ) from None
         finally:
-            self._observe(_path_of(request), code, asyncio.get_running_loop().time() - began)
+            seconds = asyncio.get_running_loop().time() - began
+            self._observe(_path_of(request), code, seconds)
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("%s {%s}: %s in %.3f s", _path_of(request), described(request), code, seconds)
             self._running -= 1
             await self._close_when_done()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
@@ -15,6 +16,8 @@ TOKENS_KEY = "csi.storage.k8s.io/serviceAccount.tokens"
 """Where tokens of service accounts stand in a volume's context: no field of its own marks them as secret."""
 
 HIDDEN = "***"
+
+M = TypeVar("M", bound=Message)
 
 
 def secret_values(request: Message) -> frozenset[str]:
@@ -29,12 +32,17 @@ def without(words: str, secrets: Iterable[str]) -> str:
     return words
 
 
-def described(request: Message) -> str:
-    """A request as one line of text, its keys shown and its secrets hidden."""
-    shown = type(request)()
-    shown.CopyFrom(request)
+def redacted(message: M) -> M:
+    """A copy whose keys are shown and whose secrets are hidden."""
+    shown = type(message)()
+    shown.CopyFrom(message)
     _hide(shown)
-    return text_format.MessageToString(shown, as_one_line=True)
+    return shown
+
+
+def described(request: Message) -> str:
+    """A request as one line of text, without its secrets."""
+    return text_format.MessageToString(redacted(request), as_one_line=True)
 
 
 def _secrets_of(request: Message) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.daemon.building import make_host
 from mooring.daemon.control import InstanceControl
-from mooring.daemon.instance import assemble
+from mooring.daemon.instance import Instance, assemble
 from mooring.daemon.root_directory import locked
 from mooring.host.paths import Paths
 from mooring.settings import Settings
@@ -28,11 +28,21 @@ async def _clean_up(settings: Settings, timeout: float) -> dict[str, Any]:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(instance.manager.run())
         keeping = tasks.create_task(instance.runs.run())
+        beside = tasks.create_task(_run_drivers(instance))
         await asyncio.sleep(0)  # the manager finds what is on disk before anything is taken down
         try:
             return await control.down(timeout)
         finally:
             running.cancel()
             keeping.cancel()
+            beside.cancel()
+            await instance.csi.close()
             instance.journal.close()
             await instance.store.close()
+
+
+async def _run_drivers(instance: Instance) -> None:
+    """Let CSI drivers register, who alone can take their volumes away, and detach what they attached."""
+    async with asyncio.TaskGroup() as tasks:
+        instance.factory.start(tasks)
+        tasks.create_task(instance.csi.run())

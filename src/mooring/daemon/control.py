@@ -24,6 +24,7 @@ from mooring.observe.http import OpenId, SentFile
 from mooring.observe.usage import Key, VolumeUsage
 from mooring.sources.manifest_directory import ORIGIN
 from mooring.world.findings import Finding
+from mooring.world.leftovers import leftovers
 from mooring.world.names import PodUid
 
 Row = dict[str, Any]
@@ -202,6 +203,10 @@ class InstanceControl:
                 await instance.manager.wait_for_nothing_left(timeout=timeout)
         except (MooringError, TimeoutError):
             left = [row for row in instance.status.volumes() if row["path"] is not None]
+            left += [
+                {"pod": None, "volume": None, "state": "uncertain", "reason": each.what, "path": each.where}
+                for each in leftovers(instance.manager.actual.volumes.values())
+            ]
             return {"done": False, "left": left, "containers": instance.runs.left()}
         self._stop()
         return {"done": True, "left": [], "containers": {}}

@@ -48,6 +48,7 @@ from mooring.sources.informed import InformedObjects, InformedPods
 from mooring.sources.manifest_directory import ManifestDirectory
 from mooring.world.changes import Change, Finished
 from mooring.world.findings import Finding
+from mooring.world.leftovers import leftovers
 from mooring.world.operations import Detach, Unmount, Unstage
 
 _LONGEST_PAUSE = 15.0
@@ -224,6 +225,8 @@ def _findings(host: Host, manager: VolumeManager, source: ManifestDirectory) -> 
     yield from source.findings
     yield from manager.recovery.findings()
     yield from manager.mount_watch.findings()
+    unwanted = (each for each in manager.actual.volumes.values() if each.name not in manager.desired.volumes)
+    yield from leftovers(unwanted)
     for debt in host.debts():
         yield Finding(
             kind="debt",

@@ -16,6 +16,19 @@ class ApiError(MooringError):
     """The API answered no. `code` is the HTTP status that a Kubernetes API server gives for it."""
 
     code = 500
+    retry_after = 0.0  # seconds that the server asks for before the next try
+
+
+class Unauthorized(ApiError):
+    """The server does not know who asks."""
+
+    code = 401
+
+
+class Forbidden(ApiError):
+    """Who asks may not do this."""
+
+    code = 403
 
 
 class NotFound(ApiError):

@@ -183,7 +183,7 @@ class HttpApi:
                 "class": claim.spec.storage_class_name,
                 "access_modes": list(claim.status.access_modes or claim.spec.access_modes),
                 "capacity": claim.status.capacity.get("storage"),
-                "reason": claim.status.conditions[0].message if claim.status.conditions else None,
+                "reason": next((each.message for each in claim.status.conditions if each.message), None),
             }
             for claim in found
         ]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import json_format, text_format
+from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -32,7 +32,7 @@ from grpc import (
     unary_unary_rpc_method_handler,
 )
 
-from mooring.csi.redaction import described, secret_values, without
+from mooring.csi.redaction import redacted, secret_values, without
 from mooring.stubs import csi_pb2 as csi
 from mooring.testing.scripted_csi_driver import OK, Answer
 
@@ -200,7 +200,7 @@ def _parsed(kind: Descriptor, sent: bytes) -> Message:
 
 def _plain(message: Message) -> Mapping[str, Any]:
     """The message as a dictionary, secrets hidden."""
-    shown = text_format.Parse(described(message), type(message)())
+    shown = redacted(message)
     plain: Mapping[str, Any] = json_format.MessageToDict(shown, preserving_proto_field_name=True)
     return plain
 

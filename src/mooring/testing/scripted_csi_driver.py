@@ -6,11 +6,13 @@ What it mounts it mounts on the `MemoryHost` it was given.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import quote
 
 from google.protobuf.message import Message
 from grpc import GenericRpcHandler, StatusCode, aio, method_handlers_generic_handler, unary_unary_rpc_method_handler
@@ -20,6 +22,7 @@ from mooring.stubs import csi_pb2 as csi
 from mooring.testing.memory_host import MemoryHost
 
 Ability = csi.NodeServiceCapability.RPC
+ControllerAbility = csi.ControllerServiceCapability.RPC
 ALL_ABILITIES = (Ability.STAGE_UNSTAGE_VOLUME, Ability.GET_VOLUME_STATS)
 
 Asked = TypeVar("Asked", bound=Message)
@@ -49,7 +52,10 @@ class Call:
 
 
 class ScriptedCSIDriver:
-    """Serves the Node service at a socket, on the machine that `host` is."""
+    """Serves the three services at a socket, the Node service on the machine that `host` is.
+
+    A driver without abilities of its controller part says that it has none.
+    """
 
     def __init__(
         self,
@@ -58,11 +64,18 @@ class ScriptedCSIDriver:
         *,
         name: str = "scripted.csi.test",
         abilities: Iterable[Ability.Type.ValueType] = ALL_ABILITIES,
+        controller: Iterable[ControllerAbility.Type.ValueType] = (),
     ) -> None:
         self.host = host
         self.socket = socket
         self.name = name
         self.abilities = list(abilities)
+        self.controller = list(controller)
+        self.info = csi.NodeGetInfoResponse(node_id="memory-node")
+        self.attached: set[tuple[str, str]] = set()  # volumes, each with the ID of a node that has it
+        self.publish_context: Mapping[str, str] = {}
+        self.sizes: dict[str, int] = {}  # of volumes that have grown, by the controller part or on the node
+        self.expands_on_node = True  # what it says when its controller part has let a volume grow
         self.calls: list[Call] = []
         self.usage: list[csi.VolumeUsage] = []  # what it tells of each volume
         self.called = asyncio.Event()  # set by each call, once its effect has taken place
@@ -81,7 +94,7 @@ class ScriptedCSIDriver:
 
     def methods(self) -> list[str]:
         """The methods called so far, without questions for capabilities and the node, repetitions counted once."""
-        asked = [call.method for call in self.calls if not call.method.startswith("NodeGet")]
+        asked = [call.method for call in self.calls if "Get" not in call.method]
         return [method for at, method in enumerate(asked) if at == 0 or asked[at - 1] != method]
 
     def requests(self, kind: type[Asked]) -> list[Asked]:
@@ -92,8 +105,8 @@ class ScriptedCSIDriver:
         """The driver runs, until the end or until an answer lets it die."""
         self._dying = asyncio.Event()
         server = aio.server()
-        server.add_generic_rpc_handlers((self._node_service(),))
-        server.add_insecure_port(f"unix:{self.socket}")
+        server.add_generic_rpc_handlers([self._service(name) for name in ("Identity", "Controller", "Node")])
+        server.add_insecure_port(f"unix:{quote(os.fsencode(self.socket))}")
         await server.start()
         async with asyncio.TaskGroup() as tasks:
             end = tasks.create_task(self._end(server))
@@ -107,14 +120,16 @@ class ScriptedCSIDriver:
         await self._dying.wait()
         await server.stop(None)
 
-    def _node_service(self) -> GenericRpcHandler:
+    def _service(self, name: str) -> GenericRpcHandler:
+        described = csi.DESCRIPTOR.services_by_name[name]
         handlers = {
             asked.__name__.removesuffix("Request"): unary_unary_rpc_method_handler(
                 self._serve, request_deserializer=asked.FromString, response_serializer=_serialized
             )
             for asked in _ANSWERS
+            if asked.__name__.removesuffix("Request") in described.methods_by_name
         }
-        return method_handlers_generic_handler("csi.v1.Node", handlers)
+        return method_handlers_generic_handler(described.full_name, handlers)
 
     # -- answering -------------------------------------------------------------------------------------------------
     async def _serve(self, request: Message, context: Context) -> Message:
@@ -140,9 +155,22 @@ class ScriptedCSIDriver:
                 abilities = [csi.NodeServiceCapability(rpc=Ability(type=each)) for each in self.abilities]
                 return csi.NodeGetCapabilitiesResponse(capabilities=abilities)
             case csi.NodeGetInfoRequest():
-                return csi.NodeGetInfoResponse(node_id="memory-node")
+                return self.info
             case csi.NodeGetVolumeStatsRequest():
                 return csi.NodeGetVolumeStatsResponse(usage=self.usage)
+            case csi.GetPluginCapabilitiesRequest():
+                service = csi.PluginCapability.Service(type=csi.PluginCapability.Service.CONTROLLER_SERVICE)
+                offered = [csi.PluginCapability(service=service)] if self.controller else []
+                return csi.GetPluginCapabilitiesResponse(capabilities=offered)
+            case csi.ControllerGetCapabilitiesRequest():
+                able = [csi.ControllerServiceCapability(rpc=ControllerAbility(type=each)) for each in self.controller]
+                return csi.ControllerGetCapabilitiesResponse(capabilities=able)
+            case csi.ControllerPublishVolumeRequest():
+                return csi.ControllerPublishVolumeResponse(publish_context=self.publish_context)
+            case csi.ControllerExpandVolumeRequest():
+                return csi.ControllerExpandVolumeResponse(
+                    capacity_bytes=self.sizes[request.volume_id], node_expansion_required=self.expands_on_node
+                )
         return _ANSWERS[type(request)]()
 
     # -- what it does to the machine -------------------------------------------------------------------------------
@@ -159,6 +187,13 @@ class ScriptedCSIDriver:
             case csi.NodeUnstageVolumeRequest():
                 if self.host.mount_at(request.staging_target_path) is not None:
                     self.host.unmount(request.staging_target_path)
+            case csi.ControllerPublishVolumeRequest():
+                self.attached.add((request.volume_id, request.node_id))
+            case csi.ControllerUnpublishVolumeRequest():
+                self.attached.discard((request.volume_id, request.node_id))
+            case csi.ControllerExpandVolumeRequest() | csi.NodeExpandVolumeRequest():
+                asked = request.capacity_range.required_bytes
+                self.sizes[request.volume_id] = max(asked, self.sizes.get(request.volume_id, 0))
 
     def _publish(self, request: csi.NodePublishVolumeRequest) -> None:
         target = request.target_path
@@ -197,4 +232,10 @@ _ANSWERS: dict[type[Message], type[Message]] = {
     csi.NodePublishVolumeRequest: csi.NodePublishVolumeResponse,
     csi.NodeUnpublishVolumeRequest: csi.NodeUnpublishVolumeResponse,
     csi.NodeUnstageVolumeRequest: csi.NodeUnstageVolumeResponse,
+    csi.NodeExpandVolumeRequest: csi.NodeExpandVolumeResponse,
+    csi.GetPluginCapabilitiesRequest: csi.GetPluginCapabilitiesResponse,
+    csi.ControllerGetCapabilitiesRequest: csi.ControllerGetCapabilitiesResponse,
+    csi.ControllerPublishVolumeRequest: csi.ControllerPublishVolumeResponse,
+    csi.ControllerUnpublishVolumeRequest: csi.ControllerUnpublishVolumeResponse,
+    csi.ControllerExpandVolumeRequest: csi.ControllerExpandVolumeResponse,
 }

@@ -21,6 +21,7 @@ from mooring.kube.objects.volumes import FlexVolumeSource
 from mooring.plugins.interface import (
     NO_WISHES,
     Attributes,
+    Growing,
     ObjectRef,
     Offer,
     PluginContext,
@@ -44,6 +45,7 @@ class Step(enum.Enum):
     UNSTAGE = "unstage"
     DETACH = "detach"
     RESIZE = "resize"
+    EXPAND = "expand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,7 @@ class Abilities:
     stages: bool = False
     refreshes: bool = False
     resizes: bool = False
+    expands: bool = False
     takes_mount_options: bool = False
 
 
@@ -186,6 +189,7 @@ class ScriptedPlugin:
             stager=self if abilities.stages else None,
             attacher=self if abilities.attaches else None,
             resizer=self if abilities.resizes else None,
+            expander=self if abilities.expands else None,
             attributes=Attributes(read_only=spec.read_only),
             takes_mount_options=abilities.takes_mount_options,
             refreshes=abilities.refreshes,
@@ -273,6 +277,20 @@ class ScriptedPlugin:
     async def resize(self, uid: PodUid, spec: VolumeSpec, size: int) -> None:
         answer = await self._play(Call(step=Step.RESIZE, volume=spec.name, pod=uid, size=size))
         _end(answer)
+
+    async def expand(self, request: Growing) -> None:
+        backing = self.volume_name(request.spec)
+        if (request.uid, backing) not in self.mounted:
+            raise Impossible(f"growth of {backing!r}, which is not mounted")
+        call = Call(
+            step=Step.EXPAND,
+            volume=request.spec.name,
+            pod=request.uid,
+            device_path=request.device_path,
+            stage_path=request.stage_path,
+            size=request.size,
+        )
+        _end(await self._play(call))
 
     # -- inside --------------------------------------------------------------------------------------------------
     def _on_node(self) -> PluginContext:

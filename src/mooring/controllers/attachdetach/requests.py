@@ -46,7 +46,10 @@ def csi_spec(volume: PersistentVolume) -> PersistentVolumeSpec | None:
     spec = VolumeSpec(persistent_volume=volume)
     if migration.translator_of(spec) is None:
         return None
-    moved = migration.to_csi(spec, namespace="").persistent_volume
+    try:
+        moved = migration.to_csi(spec, namespace="").persistent_volume
+    except Refused:
+        return None  # it cannot be expressed, so no driver has it
     return moved.spec if moved is not None else None
 
 

@@ -27,5 +27,6 @@ def down(context: click.Context, root: str | None, timeout: float) -> int:
     for pod, words in answer["containers"].items():
         click.echo(f"  {pod}: containers have not ended ({words})", err=True)
     for row in answer["left"]:
-        click.echo(f"  {row['pod']} {row['volume']}: {row['reason'] or row['state']} ({row['path']})", err=True)
+        whose = f"{row['pod']} {row['volume']}: " if row["pod"] is not None else ""
+        click.echo(f"  {whose}{row['reason'] or row['state']} ({row['path']})", err=True)
     return 1

@@ -1,0 +1,161 @@
+"""The API protocol on a real Kubernetes API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from mooring.kube.api import (
+    LIST_ALL,
+    NO_PRECONDITIONS,
+    WATCH_ALL,
+    Invalid,
+    ListOptions,
+    ObjectList,
+    Preconditions,
+    WatchEvent,
+    WatchOptions,
+    object_title,
+)
+from mooring.kube.api_transport import Request, Transport
+from mooring.kube.codec import to_manifest
+from mooring.kube.kubeconfig import Access
+from mooring.kube.objects.kinds import Kind, ObjectT, kind_of
+from mooring.kube.wire import is_status, read_event, read_list, read_object
+
+_MERGE = "application/merge-patch+json"
+
+
+class ApiServer:
+    """Asks one server. All methods raise `ApiError` and nothing else on purpose; use it as a context manager."""
+
+    def __init__(self, access: Access, *, agent: str = "mooring") -> None:
+        self._transport = Transport(access, agent=agent)
+
+    async def __aenter__(self) -> ApiServer:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all connections; watches that are open end with them."""
+        await self._transport.__aexit__()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+    async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT:
+        what = f"cannot read {object_title(kind, namespace, name)}"
+        body = await self._transport.call(Request(method="GET", path=_object(kind, namespace, name, what), what=what))
+        return read_object(kind, body, what)
+
+    async def list(self, kind: Kind[ObjectT], options: ListOptions = LIST_ALL) -> ObjectList[ObjectT]:
+        version = options.resource_version
+        query = {
+            "labelSelector": options.label_selector,
+            "fieldSelector": options.field_selector,
+            "limit": str(options.limit) if options.limit else "",
+            "continue": options.continue_token,
+            "resourceVersion": version,
+            "resourceVersionMatch": "NotOlderThan" if version not in ("", "0") else "",
+        }
+        what = f"cannot list {kind.plural}"
+        request = Request(method="GET", path=_collection(kind, options.namespace), query=query, what=what)
+        return read_list(kind, await self._transport.call(request), what)
+
+    @asynccontextmanager
+    async def watch(
+        self, kind: Kind[ObjectT], options: WatchOptions = WATCH_ALL
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[ObjectT]]]:
+        initial = options.send_initial_events
+        query = {
+            "watch": "1",
+            "labelSelector": options.label_selector,
+            "fieldSelector": options.field_selector,
+            "resourceVersion": options.resource_version,
+            "allowWatchBookmarks": "true" if options.allow_bookmarks or initial else "",
+            "timeoutSeconds": str(options.timeout_seconds) if options.timeout_seconds else "",
+            "sendInitialEvents": "true" if initial else "",
+            "resourceVersionMatch": "NotOlderThan" if initial else "",
+        }
+        what = f"cannot watch {kind.plural}"
+        request = Request(method="GET", path=_collection(kind, options.namespace), query=query, what=what)
+        async with self._transport.open(request) as response, aclosing(_events(kind, response, what)) as events:
+            yield events
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    async def create(self, obj: ObjectT) -> ObjectT:
+        kind, meta = kind_of(obj), obj.metadata
+        what = f"cannot create {object_title(kind, meta.namespace, meta.name or meta.generate_name)}"
+        path = _collection(kind, meta.namespace)
+        return read_object(kind, await self._write("POST", path, to_manifest(obj), what), what)
+
+    async def patch(
+        self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
+    ) -> ObjectT:
+        what = f"cannot change {object_title(kind, namespace, name)}"
+        path = _object(kind, namespace, name, what) + (f"/{subresource}" if subresource else "")
+        return read_object(kind, await self._write("PATCH", path, merge, what, content_type=_MERGE), what)
+
+    async def delete(
+        self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = NO_PRECONDITIONS
+    ) -> ObjectT:
+        what = f"cannot delete {object_title(kind, namespace, name)}"
+        path = _object(kind, namespace, name, what)
+        before = await self.get(kind, namespace, name)  # of what is gone at once, a server only says so
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        conditions = {"uid": preconditions.uid, "resourceVersion": preconditions.resource_version}
+        if any(conditions.values()):
+            options["preconditions"] = {key: value for key, value in conditions.items() if value}
+        body = await self._write("DELETE", path, options, what)
+        return before if is_status(body, what) else read_object(kind, body, what)
+
+    async def _write(
+        self, method: str, path: str, send: Mapping[str, Any], what: str, *, content_type: str = "application/json"
+    ) -> bytes:
+        body = msgspec.json.encode(send)
+        return await self._transport.call(
+            Request(method=method, path=path, what=what, body=body, content_type=content_type)
+        )
+
+
+def _collection(kind: Kind[ObjectT], namespace: str) -> str:
+    group = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
+    scope = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
+    return f"{group}{scope}/{kind.plural}"
+
+
+def _object(kind: Kind[ObjectT], namespace: str, name: str, what: str) -> str:
+    """The path of one object. Names come from manifests too, and must not lead anywhere else."""
+    for part in (name, namespace) if kind.namespaced else (name,):
+        if part in ("", ".", ".."):
+            raise Invalid(what, why=f"{part!r} is no name of an object or a namespace")
+    return f"{_collection(kind, namespace)}/{quote(name, safe='')}"
+
+
+async def _events(
+    kind: Kind[ObjectT], response: aiohttp.ClientResponse, what: str
+) -> AsyncGenerator[WatchEvent[ObjectT], None]:
+    """The events of an open watch. One that is cut ends; a line that was cut with it does not count."""
+    try:
+        async for line in _lines(response):
+            yield read_event(kind, line, what)
+    except (aiohttp.ClientError, OSError):
+        return
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Whole lines, however long: an object may be far larger than any buffer of the transport."""
+    begun: list[bytes] = []
+    async for chunk in response.content.iter_any():
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            yield b"".join((*begun, line)) if begun else line
+            begun = []
+        if rest:
+            begun.append(rest)

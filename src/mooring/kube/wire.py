@@ -1,0 +1,122 @@
+"""What an API server writes: objects, lists of them, and lines of a watch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from mooring.kube.api import EventType, InternalError, ObjectList, WatchEvent
+from mooring.kube.api_status import Status, error_of
+from mooring.kube.objects.kinds import Kind, ObjectT
+from mooring.kube.objects.meta import ObjectMeta, Value
+
+T = TypeVar("T")
+
+
+class _ListMeta(Value, frozen=True, kw_only=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(Value, Generic[T], frozen=True, kw_only=True):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[T, ...] = ()
+
+
+class _Line(msgspec.Struct):
+    """One line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _Marked(Value, frozen=True, kw_only=True):
+    """As much of any object as a bookmark has."""
+
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+
+def read_object(kind: Kind[ObjectT], body: bytes, what: str) -> ObjectT:
+    """The object that was written; `what` begins the error when it cannot be read."""
+    wanted: type[ObjectT] = kind.type
+    return _read(body, wanted, what)
+
+
+def read_list(kind: Kind[ObjectT], body: bytes, what: str) -> ObjectList[ObjectT]:
+    found = _read(body, _list_type(kind.type), what)
+    meta = found.metadata
+    return ObjectList(items=found.items, resource_version=meta.resource_version, continue_token=meta.continue_)
+
+
+def read_event(kind: Kind[ObjectT], line: bytes, what: str) -> WatchEvent[ObjectT]:
+    """The event that a line of a watch tells."""
+    written = _read(line, _Line, what)
+    raw = bytes(written.object)
+    match written.type:
+        case "ERROR":
+            error = error_of(_read(raw, Status, what).code, raw, {}, what)
+            return WatchEvent(type=EventType.ERROR, resource_version="", error=error)
+        case "BOOKMARK":
+            meta = _read(raw, _Marked, what).metadata
+            version = meta.resource_version
+            return WatchEvent(type=EventType.BOOKMARK, resource_version=version, annotations=meta.annotations)
+        case "ADDED" | "MODIFIED" | "DELETED":
+            found = read_object(kind, raw, what)
+            version = found.metadata.resource_version
+            return WatchEvent(type=EventType(written.type), resource_version=version, object=found)
+        case other:
+            raise InternalError(what, why=f"the API server tells of an event {other!r}, which nobody knows")
+
+
+def is_status(body: bytes, what: str) -> bool:
+    """Whether a server answered with a Status instead of an object."""
+    return _read(body, _Marked, what).kind == "Status"
+
+
+@functools.cache
+def _list_type(owner: type[T]) -> type[_List[T]]:
+    return _List[owner]  # type: ignore[valid-type]
+
+
+@functools.cache
+def _decoder(wanted: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(wanted)
+
+
+def _read(body: bytes, wanted: type[T], what: str) -> T:
+    decoder: msgspec.json.Decoder[T] = _decoder(wanted)  # type: ignore[arg-type]
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        return _read_without_nulls(body, decoder, what, error)
+    except msgspec.MsgspecError as error:
+        raise _nonsense(what, error) from error
+
+
+def _read_without_nulls(body: bytes, decoder: msgspec.json.Decoder[T], what: str, first: Exception) -> T:
+    """Go writes null for an empty list that has to be there (a CSINode without drivers): it is as good as not there.
+
+    That is rare, and takes ten times as long: it is done only for what could not be read as it is.
+    """
+    try:
+        return decoder.decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(body))))
+    except msgspec.MsgspecError:
+        raise _nonsense(what, first) from first
+
+
+def _without_nulls(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        case list():
+            return [_without_nulls(item) for item in value]
+        case _:
+            return value
+
+
+def _nonsense(what: str, error: Exception) -> InternalError:
+    return InternalError(what, why=f"the API server's answer makes no sense: {error}")
