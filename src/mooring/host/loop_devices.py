@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,6 +26,7 @@ _DELETED = " (deleted)"
 _CONTROL = "/dev/loop-control"
 _SYSFS = "/sys/block"
 _loop_name = re.compile(r"loop([0-9]+)")
+_attaching = threading.Lock()
 
 
 def attach(file: str, read_only: bool) -> str:
@@ -32,10 +34,13 @@ def attach(file: str, read_only: bool) -> str:
     access = os.O_RDONLY if read_only else os.O_RDWR
     backing = os.open(file, access | os.O_CLOEXEC)
     try:
-        for _ in range(_ATTEMPTS):
-            path = f"/dev/loop{_free_number()}"
-            if _configure(path, backing, file, access):
-                return path
+        # Who asks for a device that is taken claims it for a moment, and mkfs of its owner finds it in use then. Threads
+        # of this process take turns; against others only trying again helps.
+        with _attaching:
+            for _ in range(_ATTEMPTS):
+                path = f"/dev/loop{_free_number()}"
+                if _configure(path, backing, file, access):
+                    return path
     finally:
         os.close(backing)
     raise OSError(errno.EBUSY, "every free loop device was taken by somebody else", file)
