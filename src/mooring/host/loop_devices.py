@@ -34,8 +34,8 @@ def attach(file: str, read_only: bool) -> str:
     access = os.O_RDONLY if read_only else os.O_RDWR
     backing = os.open(file, access | os.O_CLOEXEC)
     try:
-        # Who asks for a device that is taken claims it for a moment, and mkfs of its owner finds it in use then. Threads
-        # of this process take turns; against others only trying again helps.
+        # Who asks for a device that is taken claims it for a moment, and mkfs of its owner finds it in use then.
+        # Threads of this process take turns; against others only trying again helps.
         with _attaching:
             for _ in range(_ATTEMPTS):
                 path = f"/dev/loop{_free_number()}"

@@ -24,7 +24,7 @@ CAUSES = {
     ),
     "wrong-kind": ("hostPath: {path: /etc, type: File}", "/etc is not a file (it is a directory)"),
     "elsewhere": ("configMap: {name: far}", "configmap \"far\" not found in namespace 'default', only in 'shop'"),
-    "unserved": ("csi: {driver: d.example.com}", "no volume plugin matched: mooring has none for the CSI driver"),
+    "unserved": ("csi: {driver: d.example.com}", "waits for driver 'd.example.com' to register"),
     "medium": ("emptyDir: {medium: Disk}", "unknown storage medium 'Disk'"),
     "huge": ("emptyDir: {medium: HugePages}", "its medium is 'HugePages', and no container requests huge pages"),
     "claim": ("persistentVolumeClaim: {claimName: absent}", 'persistentvolumeclaims "absent" not found'),

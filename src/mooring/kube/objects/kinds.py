@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mooring.kube.objects.certificates import ClusterTrustBundle
+from mooring.kube.objects.coordination import Lease
 from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.node import Event, Node
 from mooring.kube.objects.pod import ConfigMap, Namespace, Pod, Secret, ServiceAccount
@@ -49,6 +50,7 @@ STORAGE_CLASS = Kind(StorageClass, "storage.k8s.io/v1", "StorageClass", "storage
 VOLUME_ATTACHMENT = Kind(VolumeAttachment, "storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", False)
 CSI_DRIVER = Kind(CSIDriver, "storage.k8s.io/v1", "CSIDriver", "csidrivers", False)
 CSI_NODE = Kind(CSINode, "storage.k8s.io/v1", "CSINode", "csinodes", False)
+LEASE = Kind(Lease, "coordination.k8s.io/v1", "Lease", "leases", True)
 CLUSTER_TRUST_BUNDLE = Kind(
     ClusterTrustBundle,
     "certificates.k8s.io/v1",
@@ -72,6 +74,7 @@ ALL_KINDS: tuple[Kind[KubernetesObject], ...] = (
     VOLUME_ATTACHMENT,
     CSI_DRIVER,
     CSI_NODE,
+    LEASE,
     CLUSTER_TRUST_BUNDLE,
 )  # type: ignore[assignment]
 
