@@ -109,7 +109,7 @@ def test_events_are_followed_until_the_daemon_ends(daemon: Daemon) -> None:
     command = [sys.executable, "-m", "mooring", "--root", daemon.root, "events", "-f"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
         assert follower.stdout is not None
-            assert "Warning FailedMount pod/odd MountVolume.SetUp failed for volume" in follower.stdout.readline()
+        assert "Warning FailedMount pod/odd MountVolume.SetUp failed for volume" in follower.stdout.readline()
         daemon.write("b.yaml", pod("odder", "v: csi: {driver: d.example.com}"))
         assert "pod/odder" in follower.stdout.readline()
         daemon.done("down")
