@@ -53,12 +53,15 @@ def test_the_answer_has_the_documented_fields(mooring: CommandLine, manifests: P
 
 
 def test_risks_are_told(mooring: CommandLine, manifests: Path) -> None:
-    text = pod("host", "hostPath: {path: /etc}") + pod("maker", "hostPath: {path: /tmp/x, type: FileOrCreate}")
+    text = pod("host", "hostPath: {path: /etc}") + pod("maker", "hostPath: {path: /nowhere/made, type: FileOrCreate}")
     answer = plan(mooring, manifests, text + pod("group", "emptyDir: {}", "securityContext: {fsGroup: 2000}"))
     risks = {row["pod"]: row["risks"] for row in answer["operations"]}
     assert risks == {
         "default/host": ["gives containers /etc of this machine"],
-        "default/maker": ["gives containers /tmp/x of this machine", "creates it on this machine if it is missing"],
+        "default/maker": [
+            "gives containers /nowhere/made of this machine",
+            "creates it on this machine if it is missing",
+        ],
         "default/group": ["gives its files to group 2000"],
     }
 
