@@ -11,7 +11,14 @@ from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredVolume
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import Attach, Detach, Expand, Mount, Stage, Unmount, Unstage
-from mooring.world.outcomes import Outcome, apply_outcome, begin, in_doubt_after_loss, in_doubt_while_unmounting
+from mooring.world.outcomes import (
+    Outcome,
+    apply_outcome,
+    begin,
+    in_doubt_after_loss,
+    in_doubt_while_unmounting,
+    told_of_attachment,
+)
 from mooring.world.presence import Attachability, Presence, Result
 from mooring.world.spec import VolumeSpec
 
@@ -239,3 +246,19 @@ def test_a_volume_that_does_not_grow_in_use_is_remembered_as_such() -> None:
     after = apply_outcome(mounted(), Expand(V, POD), replace(DONE, stays_small=True))
     assert after.stays_small
     assert apply_outcome(after, Mount(V, POD), DONE).stays_small
+
+
+def test_only_doubt_is_settled_by_what_others_tell_of_an_attachment() -> None:
+    known = replace(EMPTY, attachability=Attachability.TRUE, attachment=Presence.PRESENT)
+    assert told_of_attachment(known, None) == known
+    assert told_of_attachment(EMPTY, "/dev/x") == EMPTY
+
+
+def test_a_volume_found_on_disk_is_attached_or_not_as_others_tell() -> None:
+    """With the path that they name, and else the one that was found."""
+    found = replace(EMPTY, attachability=Attachability.UNCERTAIN, device_path="/dev/found")
+    away = told_of_attachment(found, None)
+    assert (away.attachability, away.attachment) == (Attachability.TRUE, Presence.ABSENT)
+    there = told_of_attachment(found, "/dev/told")
+    assert (there.attachment, there.device_path) == (Presence.PRESENT, "/dev/told")
+    assert told_of_attachment(found, "").device_path == "/dev/found"

@@ -201,12 +201,17 @@ def test_the_mounts_of_a_pod_whose_wishes_are_unknown_stay() -> None:
     )
 
 
-def test_a_volume_that_others_attach_waits_until_it_is_reported_in_use() -> None:
+def test_a_volume_that_others_attach_waits_until_it_is_reported_in_use_and_attached() -> None:
     """R05, I8: a wait, not an operation, so that no pause begins."""
     gates = Gates(attaches_itself=False)
     desired = wanted(ONE, attachable=True)
     assert plan(desired, None, gates) == Plan(waits=(Wait(None, Reason.NOT_REPORTED_IN_USE),))
-    assert plan(replace(desired, reported_in_use=True), None, gates).operations == (Attach(V),)  # R04, R06
+    reported = replace(desired, reported_in_use=True)
+    assert plan(reported, None, gates) == Plan(waits=(Wait(None, Reason.NOT_ATTACHED),))
+    assert plan(desired, None, replace(gates, attached=frozenset({V}))).waits == (
+        Wait(None, Reason.NOT_REPORTED_IN_USE),
+    )
+    assert plan(reported, None, replace(gates, attached=frozenset({V}))).operations == (Attach(V),)  # R04, R06
 
 
 def test_a_volume_found_on_disk_and_attached_by_others_is_used_without_being_reported() -> None:

@@ -82,6 +82,7 @@ def gates(draw: st.DrawFn) -> Gates:
         sources_heard=draw(st.booleans()),
         attachments_known=draw(st.booleans()),
         attaches_itself=draw(st.booleans()),
+        attached=draw(st.sampled_from([frozenset(), frozenset({V})])),
         pods_in_doubt=draw(st.frozensets(pods)),
         pods_being_removed=draw(st.frozensets(pods)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -87,6 +88,18 @@ class DesiredStateOfWorldPopulator:
         for name in dict.fromkeys(self._desired.names_for_pod(uid).values()):
             if self._desired.volumes[name].refreshes:
                 self._desired.refresh(uid, name)
+
+    def references(self, pod: Pod) -> set[ObjectRef]:
+        """Every object that a pod's volumes depend on, as far as can be told now. Nothing changes by it."""
+        use = volume_use(pod)
+        found: set[ObjectRef] = set()
+        for volume in pod.spec.volumes:
+            if volume.name in use.names:
+                found.update(claim_references(pod, volume, self._claims))
+                with contextlib.suppress(MooringError, ValueError):  # a problem, once the pod is worked out
+                    spec = build_spec(pod, volume, use, self._claims)
+                    found.update(self._plugins.find_by_spec(spec).references(spec, pod))
+        return found
 
     def is_empty(self) -> bool:
         return not self._claimants and not self._contents and not self._references

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mooring.engine.pending import Backoff, PendingOperations
@@ -36,7 +36,7 @@ from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.explain import HoldUp
 from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import MOUNT_KIND, Operation, VolumeOperation, pod_of
-from mooring.world.outcomes import Outcome
+from mooring.world.outcomes import Outcome, told_of_attachment
 from mooring.world.planner import Gates
 from mooring.world.pod_facts import volume_use
 
@@ -58,6 +58,7 @@ class VolumeManager(VolumeQueries):
         claim_status: ClaimStatus | None = None,
         states: PodStates | None = None,
         clock: Callable[[], float] | None = None,
+        attached_by_others: bool = False,
         strict: bool = False,
     ) -> None:
         self.settings = settings
@@ -71,7 +72,8 @@ class VolumeManager(VolumeQueries):
         self.second_looks = SecondLooks(self.desired)
         self.expected = ExpectedMounts(host, paths.root)
         self._listeners: list[Listener] = [self.second_looks.listen, self.expected.listen]
-        self.actual = ActualStateOfWorld(lambda _: self._waits.notify_node())
+        self.actual = ActualStateOfWorld(self._actual_changed)
+        self.use_changed: Callable[[], None] = lambda: None  # `get_volumes_in_use` may answer otherwise now
         self.intents = Intents(host, paths.intents_dir)
         self.walks = OwnershipWalks(
             tell=self.tell, patience=settings.ownership_patience, interval=settings.ownership_interval
@@ -102,6 +104,8 @@ class VolumeManager(VolumeQueries):
             clock=self._clock,
             tell=self.tell,
         )
+        if attached_by_others:
+            self._subject.gates = replace(self.gates, attaches_itself=False, attachments_known=False)
         self.recovery = Recovery(
             host, paths, plugins, self.actual, self.intents, may_clean=self._may_clean, tell=self.tell
         )
@@ -175,6 +179,18 @@ class VolumeManager(VolumeQueries):
         """An object that pods may name, such as a ConfigMap or a claim, was added, changed or removed."""
         self.populator.object_changed(ref)
 
+    def attachments_told(self, attached: Mapping[VolumeName, str]) -> None:
+        """Whoever attaches volumes to this node tells which are, with their devices, in the node's status."""
+        before, now = self.gates.attached, frozenset(attached)
+        if before == now and self.gates.attachments_known:
+            return
+        for volume in list(self.actual.volumes.values()):
+            self.actual.put(told_of_attachment(volume, attached.get(volume.name)))
+        first = not self.gates.attachments_known
+        self._subject.gates = replace(self.gates, attached=now, attachments_known=True)
+        for name in sorted(self._subject.keys() if first else before ^ now):
+            self.reconciler.resume(name)
+
     def sources_heard(self) -> None:
         """Every source of pods has told all it has: from now on what nobody wants may be taken away."""
         self.populator.sources_heard = True
@@ -232,6 +248,13 @@ class VolumeManager(VolumeQueries):
         self.walks.wish_changed(name, volume.mounts if volume is not None else ())
         self.second_looks.wish_changed(name)
         self.reconciler.touch(name)
+        if volume is None or (volume.attachable and not volume.reported_in_use):
+            self.use_changed()
+
+    def _actual_changed(self, name: VolumeName) -> None:
+        self._waits.notify_node()
+        if name not in self.desired.volumes:
+            self.use_changed()
 
     # -- the kubelet's interface ---------------------------------------------------------------------------------
     async def run(self) -> None:

@@ -73,6 +73,23 @@ def in_doubt_after_loss(actual: ActualVolume, pod: PodUid | None) -> ActualVolum
     return replace(actual, stage=Presence.UNCERTAIN) if pod is None else in_doubt_while_unmounting(actual, pod)
 
 
+def told_of_attachment(actual: ActualVolume, device_path: str | None) -> ActualVolume:
+    """What is known of a volume once others told whether they attached it (None: not). Only doubt is settled by it.
+
+    Of one that they do not know, what is left on this node is taken away or used only after it was attached again.
+    """
+    if actual.attachability is not Attachability.UNCERTAIN:
+        return actual
+    if device_path is None:
+        return replace(actual, attachability=Attachability.TRUE, attachment=Presence.ABSENT)
+    return replace(
+        actual,
+        attachability=Attachability.TRUE,
+        attachment=Presence.PRESENT,
+        device_path=device_path or actual.device_path,
+    )
+
+
 def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> ActualVolume:
     """What is known of a volume after an operation ended."""
     after = replace(actual, failures=_failures(actual, operation, outcome), spec=_spec(actual, operation, outcome))

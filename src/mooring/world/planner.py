@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredMount, DesiredVolume
-from mooring.world.names import PluginName, PodUid
+from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import (
     Attach,
     Detach,
@@ -33,6 +33,7 @@ class Reason(enum.Enum):
     CONTAINERS_LEFT = "containers of the pod have not ended"
     ATTACHMENT_UNKNOWN = "it was found on disk, and whether it is attached is not known yet"
     NOT_REPORTED_IN_USE = "the node's status does not list it as in use yet"
+    NOT_ATTACHED = "the node's status does not list it as attached yet, which whoever attaches volumes writes there"
     USED_BY_ANOTHER_POD = "its access mode is ReadWriteOncePod, and another pod uses it"
     NAMESAKE_STILL_THERE = "a volume of this name and of another type, which the pod had before, is still there"
     KEPT_APART = "something of it was found on disk for a pod, and cannot be made sense of"
@@ -59,6 +60,7 @@ class Gates:
     sources_heard: bool = True
     attachments_known: bool = True  # always, where no API server tells about attachments
     attaches_itself: bool = True  # else whoever attaches must first see the volume reported in use
+    attached: frozenset[VolumeName] = frozenset()  # by others, as the node's status says
     pods_in_doubt: frozenset[PodUid] = frozenset()  # known and not terminated, wishes not all worked out
     pods_with_containers: Mapping[PodUid, str] = field(default_factory=dict)  # and what is known of these
     pods_being_removed: frozenset[PodUid] = frozenset()
@@ -132,8 +134,8 @@ def _missing(
     if not due and not (desired.stageable and _is_stage_in_doubt(actual)):
         return
     if desired.attachable and _needs_attaching(actual, gates):
-        may_attach = gates.attaches_itself or desired.reported_in_use
-        yield Attach(desired.name) if may_attach else Wait(None, Reason.NOT_REPORTED_IN_USE)
+        held = _cannot_attach(desired, gates)
+        yield Wait(None, held) if held is not None else Attach(desired.name)
         return
     if desired.stageable and (actual is None or actual.stage is not Presence.PRESENT):
         yield Stage(desired.name)
@@ -142,6 +144,15 @@ def _missing(
         held = Reason.NAMESAKE_STILL_THERE if pod in namesakes else _cannot_mount(desired, actual, gates, pod)
         refresh = actual is not None and _is_present(actual.mounts.get(pod))
         yield Wait(pod, held) if held is not None else Mount(desired.name, pod, refresh)
+
+
+def _cannot_attach(desired: DesiredVolume, gates: Gates) -> Reason | None:
+    """Whoever attaches withdraws its word before it looks who uses a volume, and this node says so before it looks."""
+    if gates.attaches_itself:
+        return None
+    if not desired.reported_in_use:
+        return Reason.NOT_REPORTED_IN_USE
+    return Reason.NOT_ATTACHED if desired.name not in gates.attached else None
 
 
 def _is_stage_in_doubt(actual: ActualVolume | None) -> bool:
