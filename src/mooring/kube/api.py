@@ -151,10 +151,14 @@ class ListerWatcher(Protocol):
         ...
 
 
-class Api(ListerWatcher, Protocol):
-    """Kubernetes' API as far as mooring uses it. All methods raise `ApiError` and nothing else on purpose."""
+class Reader(ListerWatcher, Protocol):
+    """The reading half of the API. Raises `ApiError` and nothing else on purpose."""
 
     async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT: ...
+
+
+class Api(Reader, Protocol):
+    """Kubernetes' API as far as mooring uses it. All methods raise `ApiError` and nothing else on purpose."""
 
     async def create(self, obj: ObjectT) -> ObjectT:
         """Create; the status is the server's own except for a Node. `generateName` picks a free name."""

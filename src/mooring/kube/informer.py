@@ -6,7 +6,7 @@ import asyncio
 import enum
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Generic
 
@@ -59,13 +59,20 @@ class SharedIndexInformer(Generic[ObjectT]):
         self._transform: Transform[ObjectT] | None = None
         self._on_error: Callable[[MooringError], None] | None = None
         self._life = Life.CREATED
+        self._seeded = False
         self._settled = asyncio.Event()  # synced, or stopped before that
+        self._furnished = asyncio.Event()  # seeded or synced, or stopped before that
         self._queue: DeltaFIFO[ObjectT] | None = None
 
     @property
     def has_synced(self) -> bool:
         """Whether the initial list has reached the cache. It says nothing of the handlers."""
         return self.synced.is_set()
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the cache holds a state at all: the server's, or the one that was known before."""
+        return self._seeded or self.has_synced
 
     @property
     def resource_version(self) -> str:
@@ -92,6 +99,21 @@ class SharedIndexInformer(Generic[ObjectT]):
         """Install a function that every object passes on its way in; only before the start."""
         self._only_before_start("set the transform")
         self._transform = transform
+
+    def seed(self, items: Iterable[ObjectT]) -> None:
+        """Begin with what was known before; only before the start, and only once.
+
+        Handlers hear of it as of a first list. The server's first list then tells what has changed since. A state
+        without objects is a state, too.
+        """
+        self._only_before_start("seed the cache")
+        if self._seeded:
+            raise InformerState(f"cannot seed the cache of the informer of {self.kind}", why="it is seeded already")
+        passage: DeltaFIFO[ObjectT] = DeltaFIFO(transform=self._transform)
+        passage.replace(list(items), "")
+        passage.process(self._apply)
+        self._seeded = True
+        self._furnished.set()
 
     def set_error_handler(self, on_error: Callable[[MooringError], None]) -> None:
         """Install a function that hears of failed lists and watches, which are retried; only before the start."""
@@ -124,6 +146,11 @@ class SharedIndexInformer(Generic[ObjectT]):
         await self._settled.wait()
         return self.has_synced
 
+    async def wait_state(self) -> bool:
+        """Wait until there is a state, from before or from the server; false when the informer stopped without one."""
+        await self._furnished.wait()
+        return self.has_state
+
     async def run(self) -> None:
         """Keep the cache in step until cancelled: first the reflector ends, then the handlers' tasks."""
         if self._life is not Life.CREATED:
@@ -155,6 +182,7 @@ class SharedIndexInformer(Generic[ObjectT]):
         finally:
             self._life = Life.STOPPED
             self._settled.set()
+            self._furnished.set()
 
     async def _consume(self, queue: DeltaFIFO[ObjectT]) -> None:
         while True:
@@ -163,6 +191,7 @@ class SharedIndexInformer(Generic[ObjectT]):
             if queue.has_synced and not self.has_synced:
                 self.synced.set()
                 self._settled.set()
+                self._furnished.set()
                 self._processor.informer_synced()
             if len(queue):
                 await asyncio.sleep(0)  # others want to run, too

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
 from mooring.kube.api import ListerWatcher
 from mooring.kube.indexer import Lister
 from mooring.kube.informer import SharedIndexInformer
-from mooring.kube.objects.kinds import Kind, ObjectT
+from mooring.kube.objects.kinds import Kind, ObjectT, kind_of
+from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.reflector import REFLECT_ALL, ReflectorOptions
 
 Tweak = Callable[[Kind[Any]], ReflectorOptions]
@@ -41,6 +42,7 @@ class SharedInformerFactory:
         self._random = random_source or random.Random()
         self._informers: dict[str, SharedIndexInformer[Any]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._seeds: dict[str, list[Any]] | None = None
         self._shutting_down = False
 
     def informer(self, kind: Kind[ObjectT]) -> SharedIndexInformer[ObjectT]:
@@ -57,8 +59,25 @@ class SharedInformerFactory:
         )
         if self._transform is not None:
             informer.set_transform(self._transform)
+        if self._seeds is not None:
+            informer.seed(self._seeds.pop(kind.name, ()))
         self._informers[kind.name] = informer
         return informer
+
+    def seed(self, objects: Iterable[KubernetesObject]) -> None:
+        """Let all informers begin with what was known before, also those that are asked for later.
+
+        Call it before `start`. A kind of which nothing was known begins with no objects; nothing known at all, as on
+        the first start of a node, is no state, and seeds nothing.
+        """
+        seeds: dict[str, list[Any]] = {}
+        for obj in objects:
+            seeds.setdefault(kind_of(obj).name, []).append(obj)
+        if not seeds:
+            return
+        self._seeds = seeds
+        for name, informer in self._informers.items():
+            informer.seed(seeds.pop(name, ()))
 
     def lister(self, kind: Kind[ObjectT]) -> Lister[ObjectT]:
         return self.informer(kind).lister()
@@ -76,14 +95,26 @@ class SharedInformerFactory:
 
         A kind is false when its informer stopped or when `timeout` seconds passed before its initial list came.
         """
+        return await self._wait(SharedIndexInformer.wait_synced, lambda informer: informer.has_synced, timeout)
+
+    async def wait_for_state(self, *, timeout: float | None = None) -> Mapping[str, bool]:
+        """Wait for the informers started so far to have a state, seeded or synced; which kinds have one, by name."""
+        return await self._wait(SharedIndexInformer.wait_state, lambda informer: informer.has_state, timeout)
+
+    async def _wait(
+        self,
+        wait: Callable[[SharedIndexInformer[Any]], Awaitable[bool]],
+        is_so: Callable[[SharedIndexInformer[Any]], bool],
+        timeout: float | None,
+    ) -> Mapping[str, bool]:
         started = [self._informers[name] for name in self._tasks]
         try:
             async with asyncio.timeout(timeout):
                 for informer in started:
-                    await informer.wait_synced()
+                    await wait(informer)
         except TimeoutError:
             pass
-        return {informer.kind.name: informer.has_synced for informer in started}
+        return {informer.kind.name: is_so(informer) for informer in started}
 
     def stop(self) -> None:
         """Ask all informers to end; `shutdown` waits until they have."""

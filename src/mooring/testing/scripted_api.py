@@ -1,4 +1,4 @@
-"""An API that answers lists and watches from a script, and remembers every request."""
+"""An API that answers reads from a script, and remembers every request."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from mooring.kube.api import (
     ObjectList,
     WatchEvent,
     WatchOptions,
+    object_title,
 )
 from mooring.kube.objects.kinds import Kind, ObjectT
 from mooring.kube.objects.meta import KubernetesObject
@@ -41,7 +42,7 @@ Step = WatchEvent[Any] | Pause | StayOpen | Callable[[], None]
 
 
 class ScriptedApi:
-    """A `ListerWatcher` with answers prepared in order; a stream closes normally at the end of its steps.
+    """A `Reader` with answers prepared in order; a stream closes normally at the end of its steps.
 
     A request that the script has no answer for is remembered and never answered. Then, or when a stream reaches
     `StayOpen`, `finished` is set.
@@ -50,9 +51,11 @@ class ScriptedApi:
     def __init__(self) -> None:
         self.requests: list[ListOptions | WatchOptions] = []
         self.times: list[float] = []  # of the requests, on the loop's clock
+        self.gets: list[tuple[float, str]] = []  # when, and of which object
         self.streams_opened = 0
         self.streams_closed = 0
         self.finished = asyncio.Event()
+        self._gets: deque[KubernetesObject | ApiError] = deque()
         self._lists: deque[ObjectList[Any] | ApiError] = deque()
         self._watches: deque[Sequence[Step] | ApiError] = deque()
 
@@ -64,12 +67,24 @@ class ScriptedApi:
     def watches(self) -> list[WatchOptions]:
         return [request for request in self.requests if isinstance(request, WatchOptions)]
 
+    def answer_gets(self, *answers: KubernetesObject | ApiError) -> None:
+        self._gets.extend(answers)
+
     def answer_lists(self, *answers: ObjectList[Any] | ApiError) -> None:
         self._lists.extend(answers)
 
     def answer_watches(self, *answers: Sequence[Step] | ApiError) -> None:
         """Append answers: an error on opening, or the steps of a stream."""
         self._watches.extend(answers)
+
+    async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT:
+        self.gets.append((asyncio.get_running_loop().time(), object_title(kind, namespace, name)))
+        if not self._gets:
+            await self._stay_silent()
+        answer = self._gets.popleft()
+        if isinstance(answer, ApiError):
+            raise answer
+        return cast("ObjectT", answer)
 
     async def list(self, kind: Kind[ObjectT], options: ListOptions = LIST_ALL) -> ObjectList[ObjectT]:
         self._remember(options)
