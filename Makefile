@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 HISTORIES ?= 400
 ROUNDS ?= 300
 
-.PHONY: help setup demo test check unit world-coverage node strangers cluster-tests simulate torture torture-quick bench-quick docs docs-check wheel clean
+.PHONY: help setup demo test check unit world-coverage node strangers cluster cluster-tests simulate torture torture-quick bench-quick docs docs-check wheel clean
 
 help:
 	@echo "make demo         set up, then a tour of volumes in a private mount namespace"
 	@echo "make test         set up, then lint, types, import contract, all tests, simulated histories"
 	@echo "make strangers    build what others wrote and tests need (Go; minutes the first time, then cached)"
+	@echo "make cluster      a Kubernetes control plane on the loopback, until Ctrl-C; NODES=\"a b\" adds nodes' kubeconfigs"
 	@echo "make torture      kill the daemon hundreds of times on real mounts, and compare (about 15 minutes)"
 	@echo "make bench-quick  measure against the same system calls in a plain loop (under two minutes)"
 	@echo "make docs         write the generated parts of docs/ again"
@@ -42,9 +43,13 @@ node: setup
 	@tools/setup-tests
 	$(BIN)/pytest -m node
 
-# Programs that others wrote, built from their Go modules: csi-sanity, Kubernetes' mock driver, the kubelet itself.
+# Programs that others wrote, built from their Go modules: csi-sanity, Kubernetes' mock driver and control plane, the kubelet.
 strangers: setup
 	@tools/build-strangers
+
+# A control plane to try things on: etcd, kube-apiserver and kube-controller-manager, gone when it is interrupted.
+cluster: strangers
+	@$(BIN)/python -m rig up $(foreach node,$(NODES),--node $(node))
 
 cluster-tests: strangers
 	@tools/setup-tests

@@ -7,6 +7,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from rig import control_plane
@@ -15,7 +16,10 @@ _BUILD = Path(__file__).parents[1] / "tools" / "build-strangers"
 
 
 def main() -> int:
-    """Start it, print the path of an administrator's kubeconfig, and stay until SIGTERM or Ctrl-C."""
+    """Start it, print paths of kubeconfigs, the administrator's first, and stay until SIGTERM or Ctrl-C.
+
+    The paths go to stdout, one a line, for scripts; what to do with them goes to stderr, for people.
+    """
     parser = argparse.ArgumentParser(prog="rig", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start a control plane and stay")
@@ -45,11 +49,26 @@ async def _stay(directory: Path | None, nodes: list[str]) -> None:
 
 
 async def _serve(directory: Path | None, nodes: list[str]) -> None:
+    print("rig: starting etcd, kube-apiserver and kube-controller-manager", file=sys.stderr)
     async with control_plane.running(directory) as plane:
-        print(plane.kubeconfig, flush=True)
-        for node in nodes:
-            print(plane.node_kubeconfig(node), flush=True)
+        paths = {node: plane.node_kubeconfig(node) for node in nodes}
+        print(instructions(plane.server, plane.kubeconfig, paths), file=sys.stderr, flush=True)
+        print(plane.kubeconfig, *paths.values(), sep="\n", flush=True)
         await asyncio.Event().wait()
+
+
+def instructions(server: str, administrator: Path, nodes: Mapping[str, Path]) -> str:
+    """What a person can do with a control plane that serves now."""
+    lines = [
+        f"rig: Kubernetes serves at {server}, for an administrator with",
+        f"         export KUBECONFIG={administrator}",
+        f"         {control_plane.BINARIES / 'kubectl'} get namespaces",
+    ]
+    for node, path in nodes.items():
+        lines += [f"     and for the node {node} with", f"         mooring agent --kubeconfig {path} --node {node}"]
+    if not nodes:
+        lines.append("     Nodes get kubeconfigs with --node NAME.")
+    return "\n".join([*lines, "     Ctrl-C ends it and removes all of its files."])
 
 
 if __name__ == "__main__":

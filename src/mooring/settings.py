@@ -81,6 +81,17 @@ class Settings:
         " cannot attach needs none)",
         one_of=("auto", "external", "local"),
     )
+    offline: str = _setting(
+        "on",
+        "whether a node of a cluster keeps its last view of the objects it needs on disk, for a start without an API"
+        " server: on or off",
+        one_of=("on", "off"),
+    )
+    offline_secrets: str = _setting(
+        "encrypted",
+        "whether secrets are kept in that view: encrypted (with a key that stays in the root directory) or never",
+        one_of=("encrypted", "never"),
+    )
     flex_volume_directory: str = _setting(
         "", "where drivers of flexVolume are looked for, as VENDOR~DRIVER/DRIVER; empty is volumeplugins in the root"
     )

@@ -12,11 +12,12 @@ from tests.cluster.conftest import Strangers
 _REPOSITORY = Path(__file__).parents[2]
 
 
-def test_the_kubelet_and_the_mock_driver_are_of_one_release() -> None:
-    modules = [_REPOSITORY / "strangers" / "go.mod", _REPOSITORY / "bench" / "kubelet-peer" / "go.mod"]
-    pins = [set(re.findall(r"k8s\.io/kubernetes (v\S+)", module.read_text())) for module in modules]
-    assert pins[0] == pins[1]
-    assert len(pins[0]) == 1
+def test_the_kubelet_the_mock_driver_and_the_control_plane_are_of_one_release() -> None:
+    modules = ("strangers", "strangers/control-plane", "bench/kubelet-peer")
+    texts = {each: (_REPOSITORY / each / "go.mod").read_text() for each in modules}
+    pins = {each: set(re.findall(r"k8s\.io/kubernetes (v\S+)", text)) for each, text in texts.items()}
+    assert len(set().union(*pins.values())) == 1, pins
+    assert all(pins.values()), pins
 
 
 @pytest.mark.cluster
@@ -24,6 +25,10 @@ def test_the_kubelet_and_the_mock_driver_are_of_one_release() -> None:
     ("name", "flag"),
     [
         ("csi-sanity", "csi.endpoint"),
+        ("etcd", "--data-dir"),
+        ("kube-apiserver", "--authorization-mode"),
+        ("kube-controller-manager", "--controllers"),
+        ("kubectl", "describe"),
         ("kubelet-peer", "csi-stub"),
         ("mock-driver", "rules"),
         ("plugin-example", "deaf"),

@@ -28,7 +28,9 @@ TREES = (
     *("pki", "device-plugins", "pod-resources"),
 )
 """The directories in a root directory that are read to the bottom."""
-_MOORINGS = frozenset(("mooring.lock", "mooring.sock", "store", "intents", "debts", "runs", "boot-id", "history.jsonl"))
+_MOORINGS = frozenset(
+    ("mooring.lock", "mooring.sock", "store", "intents", "debts", "runs", "boot-id", "history.jsonl", "offline")
+)
 _KUBELETS = frozenset(("cpu_manager_state", "memory_manager_state", "device-plugins", "pod-resources", "pki"))
 _EITHERS = frozenset(("pods", "plugins", "plugins_registry"))
 

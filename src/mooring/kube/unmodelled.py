@@ -11,6 +11,7 @@ from mooring.kube.objects.node import Event, NodeSpec, NodeStatus
 from mooring.kube.objects.pod import (
     Container,
     ContainerSecurityContext,
+    ContainerStatus,
     EnvironmentSource,
     Namespace,
     PodSecurityContext,
@@ -31,9 +32,12 @@ _POD_SPEC = """
     shareProcessNamespace subdomain tolerations topologySpreadConstraints workloadRef
 """
 _POD_STATUS = """
-    allocatedResources containerStatuses ephemeralContainerStatuses extendedResourceClaimStatus hostIP hostIPs
-    initContainerStatuses nominatedNodeName observedGeneration podIPs qosClass resize resourceClaimStatuses resources
-    startTime
+    allocatedResources extendedResourceClaimStatus hostIP hostIPs nominatedNodeName observedGeneration podIPs qosClass
+    resize resourceClaimStatuses resources startTime
+"""
+_CONTAINER_STATUS = """
+    allocatedResources allocatedResourcesStatus containerID image imageID lastState ready resources restartCount started
+    stopSignal user volumeMounts
 """
 _CONTAINER = """
     lifecycle livenessProbe ports readinessProbe resizePolicy restartPolicyRules startupProbe stdin
@@ -51,6 +55,7 @@ _TABLE: Mapping[type[msgspec.Struct], str] = {
     ObjectMeta: "clusterName managedFields selfLink",
     PodSpec: _POD_SPEC,
     PodStatus: _POD_STATUS,
+    ContainerStatus: _CONTAINER_STATUS,
     Container: _CONTAINER,
     EnvironmentSource: "fileKeyRef",
     ContainerSecurityContext: _CONTAINER_SECURITY_CONTEXT,

@@ -16,7 +16,7 @@ from mooring.host.atomic_writer import DATA_LINK
 from mooring.host.interface import FileKind
 
 _PRIVATE = re.compile(
-    r"service-account\.key|mooring\.sock|history\.jsonl|store(/.*)?|(intents|debts|runs)(/.*)?|pki/.*\.(key|pem)"
+    r"service-account\.key|mooring\.sock|history\.jsonl|store(/.*)?|(intents|debts|runs|offline)(/.*)?|pki/.*\.(key|pem)"
 )
 _DATA_DIRECTORY = re.compile(r"\.\.20\d\d_.*")
 _MEMORY = frozenset(("tmpfs", "ramfs"))

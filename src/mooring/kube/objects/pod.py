@@ -138,12 +138,33 @@ class PodSpec(Value, frozen=True, kw_only=True):
         yield from self.ephemeral_containers
 
 
+class ContainerState(Value, frozen=True, kw_only=True):
+    """One of the three is set; none at all means waiting."""
+
+    waiting: Unmodelled | None = None
+    running: Unmodelled | None = None
+    terminated: Unmodelled | None = None
+
+
+class ContainerStatus(Value, frozen=True, kw_only=True):
+    name: str = ""
+    state: ContainerState = ContainerState()
+
+
 class PodStatus(Value, frozen=True, kw_only=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
     conditions: tuple[Unmodelled, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
+
+    def all_container_statuses(self) -> Iterator[ContainerStatus]:
+        yield from self.init_container_statuses
+        yield from self.container_statuses
+        yield from self.ephemeral_container_statuses
 
 
 class Pod(KubernetesObject, frozen=True, kw_only=True):
