@@ -17,6 +17,7 @@ from tests.cluster.conftest import kubectl
 from mooring.kube import kubeconfig
 from mooring.kube.api import (
     Api,
+    Conflict,
     ConnectionRefused,
     EventType,
     Forbidden,
@@ -125,6 +126,25 @@ async def test_every_kind_can_be_read_with_as_little_in_it_as_a_server_takes(
     async with api.watch(CSI_NODE, WatchOptions(send_initial_events=True)) as events:
         told = [event async for event in up_to_bookmark(events)]
     assert "without-drivers" in [event.object.metadata.name for event in told if event.object is not None]
+
+
+async def test_what_the_server_does_not_serve_is_found_out(api: ApiServer) -> None:
+    assert await api.served(CONFIG_MAP) == CONFIG_MAP
+    assert await api.served(CSI_NODE) == CSI_NODE
+    assert await api.served(CLUSTER_TRUST_BUNDLE) is None
+
+
+async def test_what_is_applied_is_owned_and_taken_from_others_only_by_force(api: ApiServer) -> None:
+    name = f"applied-{uuid.uuid4().hex[:8]}"
+
+    def wanted(**data: str) -> ConfigMap:
+        return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data=data)
+
+    assert (await api.apply(wanted(a="1", b="1"), field_manager="one")).data == {"a": "1", "b": "1"}
+    assert (await api.apply(wanted(a="1"), field_manager="one")).data == {"a": "1"}, "what is left out goes"
+    with pytest.raises(Conflict, match='"one"'):
+        await api.apply(wanted(a="2"), field_manager="two")
+    assert (await api.apply(wanted(a="2"), field_manager="two", force=True)).data == {"a": "2"}
 
 
 async def up_to_bookmark(events: AsyncIterator[WatchEvent[T]]) -> AsyncIterator[WatchEvent[T]]:  # type: ignore[type-var]
@@ -276,7 +296,8 @@ async def test_a_server_that_was_killed_cannot_be_reached_and_can_when_it_is_bac
     api: ApiServer, plane: ControlPlane
 ) -> None:
     before = await api.get(CONFIG_MAP, "default", "kube-root-ca.crt")
-    async with api.watch(CONFIG_MAP, WatchOptions(resource_version=before.metadata.resource_version)) as events:
+    now = (await api.list(CONFIG_MAP)).resource_version  # after a restart a server knows no older one
+    async with api.watch(CONFIG_MAP, WatchOptions(resource_version=now)) as events:
         plane.kill(SERVER)
         async with asyncio.timeout(30):
             assert [event async for event in events if event.type is EventType.ERROR] == []

@@ -27,7 +27,7 @@ from mooring.kube.api import (
 )
 from mooring.kube.api_server import ApiServer
 from mooring.kube.kubeconfig import Access
-from mooring.kube.objects.kinds import CONFIG_MAP
+from mooring.kube.objects.kinds import CLUSTER_TRUST_BUNDLE, CONFIG_MAP
 from mooring.kube.objects.pod import ConfigMap
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -271,3 +271,33 @@ async def test_many_watches_at_once_do_not_wait_for_each_other() -> None:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(150):
                 tasks.create_task(follow())
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+def with_versions(**versions: list[str]) -> Answer:
+    """A server with these plurals by version of certificates.k8s.io."""
+
+    async def answer(request: web.Request) -> web.Response:
+        version = request.path.removeprefix("/apis/certificates.k8s.io/")
+        if version not in versions:
+            return web.Response(status=404, text="404 page not found")
+        names = [{"name": name, "kind": name} for name in versions[version]]
+        return web.json_response({"kind": "APIResourceList", "resources": names})
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("versions", "found"),
+    [
+        ({"v1": ["clustertrustbundles"], "v1beta1": ["clustertrustbundles"]}, "certificates.k8s.io/v1"),
+        ({"v1": ["certificatesigningrequests"], "v1beta1": ["clustertrustbundles"]}, "certificates.k8s.io/v1beta1"),
+        ({"v1alpha1": ["clustertrustbundles"]}, "certificates.k8s.io/v1alpha1"),
+        ({"v1": ["certificatesigningrequests"]}, None),
+        ({}, None),
+    ],
+)
+async def test_the_newest_version_that_a_server_has_is_used(versions: dict[str, list[str]], found: str | None) -> None:
+    async with standing_in(with_versions(**versions)) as url, ApiServer(Access(server=url)) as api:
+        served = await api.served(CLUSTER_TRUST_BUNDLE)
+    assert (served.api_version if served is not None else None) == found

@@ -8,7 +8,6 @@ from tests.plugins.conftest import UID, PluginBench
 
 from mooring.controllers.token_manager import TokenManager
 from mooring.errors import NotYet, Refused
-from mooring.kube.defaults import stable_uid
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Pod, ServiceAccount
 from mooring.kube.objects.volumes import (
@@ -49,8 +48,10 @@ def tokens(issuer: NumberedIssuer, clock: Clock) -> TokenManager:
 
 
 @pytest.fixture
-def bench(tokens: TokenManager) -> PluginBench:
-    return PluginBench(tokens)
+def bench(tokens: TokenManager, issuer: NumberedIssuer) -> PluginBench:
+    bench = PluginBench(tokens)
+    issuer.accounts = bench.objects
+    return bench
 
 
 def source(
@@ -85,7 +86,6 @@ def test_the_request_names_pod_and_account_and_asks_for_an_hour_and_no_audience(
         TokenRequest(
             namespace="shop",
             service_account="default",
-            service_account_uid=stable_uid("shop", "default", kind="ServiceAccount"),
             audiences=(),
             expiration_seconds=3600,
             pod_name="web",
@@ -147,7 +147,7 @@ def test_an_account_that_does_not_exist_is_waited_for(bench: PluginBench, issuer
     assert issuer.asked == []
     bench.put(CLERK)
     bench.set_up(volume, pod=run_as(bench, volume, "clerk"))
-    assert [(asked.service_account, asked.service_account_uid) for asked in issuer.asked] == [("clerk", "uid-clerk")]
+    assert [asked.service_account for asked in issuer.asked] == ["clerk"]
 
 
 def test_an_account_of_another_namespace_is_told(bench: PluginBench) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
-from mooring.controllers.token_signer import SignedToken
+from mooring.controllers.token_signer import SignedToken, account_uid
 from mooring.errors import MooringError, Refused
-from mooring.plugins.interface import IssuedToken, TokenRequest
+from mooring.plugins.interface import IssuedToken, Objects, TokenRequest
 from mooring.world.names import PodUid
 
 log = logging.getLogger(__name__)
@@ -35,30 +36,71 @@ _COLLECT = 60.0
 class Issuer(Protocol):
     """Who makes tokens. Errors are `MooringError`s."""
 
-    def issue(self, request: TokenRequest, now: float) -> SignedToken: ...
+    def account_uid(self, request: TokenRequest) -> str:
+        """What tells the account from another one that had its name before; nothing where that is not known here.
+
+        Answers at once, and raises when it is known that there is no such account.
+        """
+        ...
+
+    async def issue(self, request: TokenRequest, now: float) -> SignedToken: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    request: TokenRequest
+    account_uid: str
 
 
 class TokenManager:
-    """Keeps one token per request. It has no timer of its own: what has expired goes when somebody asks."""
+    """Keeps one token per request. It has no timer of its own: what has expired goes when somebody asks.
+
+    Those who ask for the same token at once wait for one answer. The first of them asks the issuer; when it is
+    cancelled, the next one does.
+    """
 
     def __init__(self, issuer: Issuer, *, clock: Callable[[], float], random: Random) -> None:
         self._issuer = issuer
         self._clock = clock
         self._random = random
-        self._tokens: dict[str, dict[TokenRequest, IssuedToken]] = {}  # by the UID of the pod
+        self._tokens: dict[str, dict[_Key, IssuedToken]] = {}  # by the UID of the pod
+        self._under_way: dict[_Key, asyncio.Future[IssuedToken | MooringError]] = {}
         self._collected_at = -math.inf
 
     def now(self) -> float:
         return self._clock()
 
-    def token(self, request: TokenRequest) -> IssuedToken:
-        now = self._clock()
-        known = self._tokens.get(request.pod_uid, {}).get(request)
-        if known is None or now >= known.refresh_at:
-            known = self._replaced(request, known, now)
-            self._tokens.setdefault(request.pod_uid, {})[request] = known
-        self._collect(now)
-        return known
+    def check(self, request: TokenRequest) -> None:
+        self._issuer.account_uid(request)
+
+    async def token(self, request: TokenRequest) -> IssuedToken:
+        while True:
+            now, key = self._clock(), _Key(request, self._issuer.account_uid(request))
+            known = self._tokens.get(request.pod_uid, {}).get(key)
+            if known is not None and now < known.refresh_at:
+                self._collect(now)
+                return known
+            answer = self._under_way.get(key)
+            if answer is None:
+                return await self._ask(key, known)
+            await asyncio.wait([answer])  # being cancelled here leaves the answer to the others
+            if not answer.cancelled():
+                return _given(answer.result())
+
+    async def _ask(self, key: _Key, known: IssuedToken | None) -> IssuedToken:
+        """Ask the issuer, for all who want this token now."""
+        answer = self._under_way[key] = asyncio.get_running_loop().create_future()
+        try:
+            answer.set_result(await self._replaced(key.request, known))
+        except MooringError as error:
+            answer.set_result(error)
+        finally:
+            del self._under_way[key]
+            answer.cancel()  # unless it is there
+        given = _given(answer.result())
+        self._tokens.setdefault(key.request.pod_uid, {})[key] = given
+        self._collect(self._clock())
+        return given
 
     def forget_pod(self, uid: PodUid) -> None:
         self._tokens.pop(uid, None)
@@ -67,13 +109,14 @@ class TokenManager:
         """How many tokens are kept."""
         return sum(map(len, self._tokens.values()))
 
-    def _replaced(self, request: TokenRequest, known: IssuedToken | None, now: float) -> IssuedToken:
+    async def _replaced(self, request: TokenRequest, known: IssuedToken | None) -> IssuedToken:
         """A new token, or the known one where that fails and it is still valid."""
         try:
-            signed = self._issuer.issue(request, now)
+            signed = await self._issuer.issue(request, self._clock())
         except MooringError as error:
             if known is None:
                 raise
+            now = self._clock()
             account = f"{request.namespace}/{request.service_account}"
             if now >= known.expires_at:
                 raise Refused(
@@ -103,20 +146,32 @@ class TokenManager:
             return
         self._collected_at = now
         for uid, tokens in list(self._tokens.items()):
-            kept = {request: token for request, token in tokens.items() if token.expires_at > now}
+            kept = {key: token for key, token in tokens.items() if token.expires_at > now}
             if kept:
                 self._tokens[uid] = kept
             else:
                 del self._tokens[uid]
 
 
+def _given(answer: IssuedToken | MooringError) -> IssuedToken:
+    if isinstance(answer, MooringError):
+        raise answer
+    return answer
+
+
 class UnsignedTokens:
     """Stands in for a manager of tokens where nothing is written, as when planning: each token is empty."""
+
+    def __init__(self, accounts: Objects) -> None:
+        self._accounts = accounts
 
     def now(self) -> float:
         return 0.0
 
-    def token(self, request: TokenRequest) -> IssuedToken:
+    def check(self, request: TokenRequest) -> None:
+        account_uid(self._accounts, request)
+
+    async def token(self, request: TokenRequest) -> IssuedToken:
         return IssuedToken(text="", expires_at=math.inf, refresh_at=math.inf)
 
     def forget_pod(self, uid: PodUid) -> None:

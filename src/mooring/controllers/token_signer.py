@@ -10,7 +10,10 @@ from typing import Any
 
 from mooring.controllers.signing_key import SigningKey, base64url, load_or_make
 from mooring.errors import Refused
-from mooring.plugins.interface import TokenRequest
+from mooring.kube.defaults import stable_uid
+from mooring.plugins.interface import Objects, TokenRequest
+from mooring.plugins.payload import missing_object
+from mooring.plugins.projected import DEFAULT_ACCOUNT
 
 SHORTEST_LIFETIME = 600
 """Seconds; an API server gives out no shorter token either."""
@@ -48,11 +51,13 @@ class TokenSigner:
         *,
         issuer: str,
         node: Callable[[], NodeIdentity],
+        accounts: Objects,
         new_id: Callable[[], str] = _random_id,
     ) -> None:
         self._key_file = key_file
         self._issuer = issuer
         self._node = node
+        self._accounts = accounts
         self._new_id = new_id
         self._loaded: SigningKey | None = None
 
@@ -61,7 +66,11 @@ class TokenSigner:
             self._loaded = load_or_make(self._key_file)
         return self._loaded
 
-    def issue(self, request: TokenRequest, now: float) -> SignedToken:
+    def account_uid(self, request: TokenRequest) -> str:
+        """The UID of the account; `NotYet` when there is none."""
+        return account_uid(self._accounts, request)
+
+    async def issue(self, request: TokenRequest, now: float) -> SignedToken:
         """A new token that is valid from now on."""
         if request.expiration_seconds < SHORTEST_LIFETIME:
             raise Refused(
@@ -100,7 +109,7 @@ class TokenSigner:
             about["pod"] = {"name": request.pod_name, "uid": request.pod_uid}
         if request.secret_name:
             about["secret"] = {"name": request.secret_name, "uid": request.secret_uid}
-        about["serviceaccount"] = {"name": request.service_account, "uid": request.service_account_uid}
+        about["serviceaccount"] = {"name": request.service_account, "uid": self.account_uid(request)}
         return about
 
     # -- for those who verify ------------------------------------------------------------------------------------
@@ -117,6 +126,17 @@ class TokenSigner:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["RS256"],
         }
+
+
+def account_uid(accounts: Objects, request: TokenRequest) -> str:
+    """The UID of the account that a token speaks for. The account `default` is in every namespace, written or not."""
+    namespace, name = request.namespace, request.service_account
+    found = accounts.service_account(namespace, name)
+    if found is not None and found.metadata.uid:
+        return found.metadata.uid
+    if found is None and name != DEFAULT_ACCOUNT:
+        raise missing_object(accounts, "ServiceAccount", namespace, name, "Create it, or correct serviceAccountName")
+    return stable_uid(namespace, name, kind="ServiceAccount")
 
 
 def default_issuer(node_name: str) -> str:

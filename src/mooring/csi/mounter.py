@@ -57,7 +57,7 @@ class CSIMounter:
         driver = self._around.driver_to_set_up(spec, what)
         refuse_idmapped(request)
         abilities = await asked_capabilities(driver, what)
-        asked = self._request(request, abilities, what)
+        asked = await self._request(request, abilities, what)
         await self._host.run(lambda: self._prepare(request), risk=Risk.BULKY, what=f"prepare {asked.target_path}")
         await self._ask(driver, asked, request, what)
         known = self._around.object(driver.name)
@@ -68,8 +68,10 @@ class CSIMounter:
             except Refused as error:  # it is published all the same
                 raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
 
-    def _request(self, request: Setup, abilities: Capabilities, what: str) -> csi.NodePublishVolumeRequest:
+    async def _request(self, request: Setup, abilities: Capabilities, what: str) -> csi.NodePublishVolumeRequest:
         spec, places = request.spec, self._around.places
+        known = self._around.object(spec.csi_driver)
+        tokens = await self._around.tokens(request.pod, known)  # first: all else is looked up at one moment
         inline = inline_source(spec)
         if inline is not None:
             ref = inline.node_publish_secret_ref
@@ -78,7 +80,6 @@ class CSIMounter:
             own = persistent_source(spec).node_publish_secret_ref
             secrets = self._around.secrets(own.namespace, own.name) if own is not None else {}
         staged = inline is None and abilities.stages
-        known = self._around.object(spec.csi_driver)
         return publish_request(
             spec,
             request.pod,
@@ -87,7 +88,7 @@ class CSIMounter:
             places.stage(identity_of(spec, request.uid)) if staged else "",
             secrets=secrets,
             publish_context=self._around.publish_context(spec, what),
-            tokens=self._around.tokens(request.pod, known),
+            tokens=tokens,
             driver=known,
             mount_group=request.fs_group,
             label=self._around.label(spec.csi_driver, request.label),

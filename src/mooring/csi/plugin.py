@@ -103,7 +103,7 @@ class CSIPlugin:
             return tuple(refs)
         refs.append(ObjectRef(ATTACHMENT_KIND, "", name_of(spec, self._around.node().name)))
         source = persistent_source(spec)
-        for ref in (source.node_stage_secret_ref, source.node_publish_secret_ref):
+        for ref in (source.node_stage_secret_ref, source.node_publish_secret_ref, source.node_expand_secret_ref):
             if ref is not None:
                 refs.append(ObjectRef("Secret", ref.namespace, ref.name))
         return tuple(dict.fromkeys(refs))

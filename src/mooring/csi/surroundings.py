@@ -16,7 +16,7 @@ from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import CSIDriver, VolumeAttachment
 from mooring.plugins.interface import IssuedToken, PluginContext, TokenRequest
 from mooring.plugins.payload import missing_object
-from mooring.plugins.projected import account_name, account_uid
+from mooring.plugins.projected import account_name
 from mooring.world.spec import VolumeSpec
 
 TOKEN_SECONDS = 3600
@@ -117,7 +117,7 @@ class Surroundings:
             why = "one of its values is not a text"
         raise NotYet(f"cannot hand Secret {name!r} to a driver", why=why)
 
-    def tokens(self, pod: Pod, driver: CSIDriver | None) -> Mapping[str, IssuedToken]:
+    async def tokens(self, pod: Pod, driver: CSIDriver | None) -> Mapping[str, IssuedToken]:
         """The tokens of a pod's service account that its driver asks for, by audience."""
         wanted = driver.spec.token_requests if driver is not None else ()
         if not wanted:
@@ -126,13 +126,11 @@ class Surroundings:
         if self._tokens is None:
             raise NotYet(what, why="nobody issues tokens here")
         try:
-            uid = account_uid(self._objects, pod)
             return {
-                each.audience: self._tokens.token(
+                each.audience: await self._tokens.token(
                     TokenRequest(
                         namespace=pod.metadata.namespace,
                         service_account=account_name(pod),
-                        service_account_uid=uid,
                         expiration_seconds=each.expiration_seconds or TOKEN_SECONDS,
                         audiences=(each.audience,) if each.audience else (),
                         pod_name=pod.metadata.name,

@@ -174,6 +174,12 @@ class Api(Reader, Protocol):
         """
         ...
 
+    async def patch_strategically(
+        self, kind: Kind[ObjectT], namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
+    ) -> ObjectT:
+        """As `patch`, with a strategic merge patch: of lists such as conditions only the items it names change."""
+        ...
+
     async def delete(
         self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = ...
     ) -> ObjectT:

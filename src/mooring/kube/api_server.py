@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from mooring.kube.api import (
     WATCH_ALL,
     Invalid,
     ListOptions,
+    NotFound,
     ObjectList,
     Preconditions,
     WatchEvent,
@@ -25,10 +27,21 @@ from mooring.kube.api import (
 from mooring.kube.api_transport import Request, Transport
 from mooring.kube.codec import to_manifest
 from mooring.kube.kubeconfig import Access
-from mooring.kube.objects.kinds import Kind, ObjectT, kind_of
-from mooring.kube.wire import is_status, read_event, read_list, read_object
+from mooring.kube.objects.kinds import SERVICE_ACCOUNT, Kind, ObjectT, kind_of
+from mooring.kube.wire import (
+    GivenToken,
+    is_status,
+    read_event,
+    read_list,
+    read_object,
+    read_resources,
+    read_token,
+)
 
 _MERGE = "application/merge-patch+json"
+_STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML too
+_NOTHING: Mapping[str, str] = {}
 
 
 class ApiServer:
@@ -88,6 +101,18 @@ class ApiServer:
         async with self._transport.open(request) as response, aclosing(_events(kind, response, what)) as events:
             yield events
 
+    async def served(self, kind: Kind[ObjectT]) -> Kind[ObjectT] | None:
+        """The kind in the newest version that this server has, or None when it has it in no version that we know."""
+        what = f"cannot find out whether {kind.plural} are served"
+        for version in (kind.api_version, *kind.older_versions):
+            try:
+                body = await self._transport.call(Request(method="GET", path=_version(version), what=what))
+            except NotFound:
+                continue
+            if kind.plural in read_resources(body, what):
+                return replace(kind, api_version=version)
+        return None
+
     # -- writing ---------------------------------------------------------------------------------------------------
     async def create(self, obj: ObjectT) -> ObjectT:
         kind, meta = kind_of(obj), obj.metadata
@@ -98,9 +123,39 @@ class ApiServer:
     async def patch(
         self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
     ) -> ObjectT:
+        return await self._patch(kind, namespace, name, merge, subresource, content_type=_MERGE)
+
+    async def patch_strategically(
+        self, kind: Kind[ObjectT], namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
+    ) -> ObjectT:
+        return await self._patch(kind, namespace, name, patch, subresource, content_type=_STRATEGIC_MERGE)
+
+    async def apply(self, obj: ObjectT, *, field_manager: str, force: bool = False, subresource: str = "") -> ObjectT:
+        """Let all that an object says be so, and own it (server-side apply). `force` takes it from other managers.
+
+        A `Conflict` names who else owns a field that would change.
+        """
+        kind, meta = kind_of(obj), obj.metadata
+        query = {"fieldManager": field_manager, "force": "true" if force else ""}
+        return await self._patch(
+            kind, meta.namespace, meta.name, to_manifest(obj), subresource, content_type=_APPLY, query=query
+        )
+
+    async def _patch(
+        self,
+        kind: Kind[ObjectT],
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        subresource: str,
+        *,
+        content_type: str,
+        query: Mapping[str, str] = _NOTHING,
+    ) -> ObjectT:
         what = f"cannot change {object_title(kind, namespace, name)}"
         path = _object(kind, namespace, name, what) + (f"/{subresource}" if subresource else "")
-        return read_object(kind, await self._write("PATCH", path, merge, what, content_type=_MERGE), what)
+        body = await self._write("PATCH", path, patch, what, content_type=content_type, query=query)
+        return read_object(kind, body, what)
 
     async def delete(
         self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = NO_PRECONDITIONS
@@ -115,19 +170,37 @@ class ApiServer:
         body = await self._write("DELETE", path, options, what)
         return before if is_status(body, what) else read_object(kind, body, what)
 
+    async def request_token(self, namespace: str, account: str, spec: Mapping[str, Any]) -> GivenToken:
+        """A token of a service account; `spec` is that of a TokenRequest."""
+        what = f"cannot get a token of {object_title(SERVICE_ACCOUNT, namespace, account)}"
+        path = f"{_object(SERVICE_ACCOUNT, namespace, account, what)}/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return read_token(await self._write("POST", path, asked, what), what)
+
     async def _write(
-        self, method: str, path: str, send: Mapping[str, Any], what: str, *, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        send: Mapping[str, Any],
+        what: str,
+        *,
+        content_type: str = "application/json",
+        query: Mapping[str, str] = _NOTHING,
     ) -> bytes:
         body = msgspec.json.encode(send)
         return await self._transport.call(
-            Request(method=method, path=path, what=what, body=body, content_type=content_type)
+            Request(method=method, path=path, what=what, query=query, body=body, content_type=content_type)
         )
 
 
 def _collection(kind: Kind[ObjectT], namespace: str) -> str:
-    group = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
     scope = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
-    return f"{group}{scope}/{kind.plural}"
+    return f"{_version(kind.api_version)}{scope}/{kind.plural}"
+
+
+def _version(api_version: str) -> str:
+    """The path of one version of a group."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 def _object(kind: Kind[ObjectT], namespace: str, name: str, what: str) -> str:

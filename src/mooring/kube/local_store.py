@@ -148,6 +148,14 @@ class LocalStore:
         self._check_open()
         return await self._commits.write(lambda writes: writes.patch(kind, namespace, name, merge, subresource))
 
+    async def patch_strategically(
+        self, kind: Kind[ObjectT], namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
+    ) -> ObjectT:
+        self._check_open()
+        return await self._commits.write(
+            lambda writes: writes.patch(kind, namespace, name, patch, subresource, strategic=True)
+        )
+
     async def delete(
         self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = NO_PRECONDITIONS
     ) -> ObjectT:

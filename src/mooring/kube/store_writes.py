@@ -16,6 +16,7 @@ from mooring.kube.objects.meta import KubernetesObject, ObjectMeta
 from mooring.kube.objects.pod import PodStatus, Secret
 from mooring.kube.objects.storage import PersistentVolumeClaimStatus, PersistentVolumeStatus
 from mooring.kube.store_draft import Draft, Stored
+from mooring.kube.strategic_merge import strategic_merge
 
 KINDS_WITH_STATUS = frozenset(kind.name for kind in ALL_KINDS if "status" in kind.type.__struct_fields__)
 _INITIAL_STATUS: Mapping[str, msgspec.Struct] = {
@@ -104,7 +105,14 @@ class StoreWrites:
         return self.draft.put(key, Stored(structs.replace(obj, metadata=meta), stored.origin, stored.applied))
 
     def patch(
-        self, kind: Kind[ObjectT], namespace: str, name: str, patch: Mapping[str, Any], subresource: str
+        self,
+        kind: Kind[ObjectT],
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        subresource: str,
+        *,
+        strategic: bool = False,
     ) -> ObjectT:
         key, stored = self._find(kind, namespace, name)
         what = f"cannot patch {object_title(kind, key[1], name)}"
@@ -114,7 +122,7 @@ class StoreWrites:
         before: Json = msgspec.to_builtins(current)
         wanted: Json = msgspec.to_builtins(patch)
         _check_preconditions(what, current.metadata, wanted.get("metadata") or {})
-        merged = merge(before, wanted)
+        merged = _merge_strategically(what, kind, before, wanted) if strategic else merge(before, wanted)
         if subresource:
             merged = {**before, "status": merged.get("status", {})}
         elif kind.name in KINDS_WITH_STATUS:
@@ -198,6 +206,13 @@ class StoreWrites:
             return msgspec.convert(merged, kind.type)
         except msgspec.ValidationError as error:
             raise Invalid(what, why=str(error)) from error
+
+
+def _merge_strategically(what: str, kind: Kind[ObjectT], before: Json, wanted: Json) -> Json:
+    try:
+        return strategic_merge(kind.name, before, wanted)
+    except ValueError as error:
+        raise Invalid(what, why=str(error)) from error
 
 
 def _typed(kind: Kind[ObjectT], obj: KubernetesObject) -> ObjectT:

@@ -151,6 +151,10 @@ class TrackedObjects:
         found = self.get(ObjectKey(kind, namespace, name))
         return found if isinstance(found, kind.type) else None
 
+    def owners(self, key: ObjectKey) -> tuple[str, ...]:
+        """Who needs an object now."""
+        return tuple(entry.owners) if (entry := self._entries.get(key)) is not None else ()
+
     def is_known(self, key: ObjectKey) -> bool:
         """Whether the server has said what the object is, or that there is none, since it was first needed."""
         return (entry := self._entries.get(key)) is not None and entry.known

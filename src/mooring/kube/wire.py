@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -40,6 +42,39 @@ class _Marked(Value, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
+class _Resource(Value, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class _Resources(Value, frozen=True, kw_only=True):
+    """What a server serves of one version of a group."""
+
+    resources: tuple[_Resource, ...] = ()
+
+
+class _TokenSpec(Value, frozen=True, kw_only=True):
+    expiration_seconds: int | None = None
+
+
+class _TokenStatus(Value, frozen=True, kw_only=True):
+    token: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class _TokenRequest(Value, frozen=True, kw_only=True):
+    spec: _TokenSpec = _TokenSpec()
+    status: _TokenStatus = _TokenStatus()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenToken:
+    """A token as an API server gives it out. Its repr does not show it."""
+
+    text: str = field(repr=False)
+    expires_at: float  # seconds since the epoch, on the server's clock
+    lifetime: float | None  # seconds, which may differ from what was asked for; None when the server does not say
+
+
 def read_object(kind: Kind[ObjectT], body: bytes, what: str) -> ObjectT:
     """The object that was written; `what` begins the error when it cannot be read."""
     wanted: type[ObjectT] = kind.type
@@ -70,6 +105,20 @@ def read_event(kind: Kind[ObjectT], line: bytes, what: str) -> WatchEvent[Object
             return WatchEvent(type=EventType(written.type), resource_version=version, object=found)
         case other:
             raise InternalError(what, why=f"the API server tells of an event {other!r}, which nobody knows")
+
+
+def read_token(body: bytes, what: str) -> GivenToken:
+    """The token in the answer to a TokenRequest."""
+    found = _read(body, _TokenRequest, what)
+    ends, lifetime = found.status.expiration_timestamp, found.spec.expiration_seconds
+    if not found.status.token or ends is None:
+        raise InternalError(what, why="the API server answered without a token, or did not say when it ends")
+    return GivenToken(text=found.status.token, expires_at=ends.timestamp(), lifetime=lifetime)
+
+
+def read_resources(body: bytes, what: str) -> frozenset[str]:
+    """The plurals that a server serves of one version of a group."""
+    return frozenset(each.name for each in _read(body, _Resources, what).resources)
 
 
 def is_status(body: bytes, what: str) -> bool:

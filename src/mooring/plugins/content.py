@@ -7,7 +7,7 @@ sees to that).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from mooring.errors import Refused
 from mooring.host.atomic_writer import DATA_LINK, write_payload
@@ -25,12 +25,18 @@ from mooring.world.spec import VolumeSpec
 Collect = Callable[[Setup], Content]
 """Works out the files of a volume; raises `NotYet` or `Refused` while nothing has been touched."""
 
+Fetch = Callable[[Setup], Awaitable[Content]]
+"""As `Collect`, where part of the content must be asked for."""
+
 _PLAIN = EmptyDirVolumeSource()
 _MAKE_ROOM = "Make room or make the place writable; it is tried again by itself"
 
 
 class ContentMounter:
-    """Writes what `collect` returns, all or nothing, into an emptyDir on disk or in memory."""
+    """Writes what `collect` returns, all or nothing, into an emptyDir on disk or in memory.
+
+    With `fetch` it writes what that returns, and `collect` only finds out what would be in the way.
+    """
 
     def __init__(
         self,
@@ -39,6 +45,7 @@ class ContentMounter:
         collect: Collect,
         *,
         memory: bool,
+        fetch: Fetch | None = None,
         torn_down: Callable[[PodUid], None] | None = None,
     ) -> None:
         self._context = context
@@ -46,6 +53,7 @@ class ContentMounter:
         self._paths = context.paths
         self._plugin = plugin
         self._collect = collect
+        self._fetch = fetch
         self._memory = memory
         self._torn_down = torn_down
 
@@ -61,7 +69,7 @@ class ContentMounter:
     async def set_up(self, request: Setup) -> float | None:
         path = self.path(request.uid, request.spec)
         try:
-            content = self._collect(request)
+            content = await self._fetch(request) if self._fetch is not None else self._collect(request)
         except Refused:
             if not request.refresh and not request.reconstructed:
                 await self.tear_down(request.uid, request.spec)  # of an earlier try in doubt: a refusal leaves nothing

@@ -64,7 +64,6 @@ class TokenRequest:
 
     namespace: str
     service_account: str
-    service_account_uid: str
     expiration_seconds: int
     audiences: tuple[str, ...] = ()  # none: the issuer itself
     pod_name: str = ""
@@ -89,8 +88,12 @@ class Tokens(Protocol):
         """The clock that the times of tokens are read on."""
         ...
 
-    def token(self, request: TokenRequest) -> IssuedToken:
-        """A token that is valid now: the one given out before as long as it need not be replaced. Answers at once."""
+    def check(self, request: TokenRequest) -> None:
+        """Raise what is known to be in the way of a token, without asking for one."""
+        ...
+
+    async def token(self, request: TokenRequest) -> IssuedToken:
+        """A token that is valid now: the one given out before as long as it need not be replaced."""
         ...
 
     def forget_pod(self, uid: PodUid) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from mooring.errors import MooringError, NotYet, Refused
 from mooring.host.atomic_writer import PayloadFile
-from mooring.kube.defaults import DEFAULT_TOKEN_SECONDS, stable_uid
+from mooring.kube.defaults import DEFAULT_TOKEN_SECONDS
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import (
     ProjectedVolumeSource,
@@ -18,21 +19,24 @@ from mooring.plugins.content import ContentMounter, default_mode
 from mooring.plugins.downward_api import downward_files
 from mooring.plugins.interface import (
     Attributes,
+    IssuedToken,
     ObjectRef,
-    Objects,
     Offer,
     PluginContext,
     Setup,
     TokenRequest,
     refuse_block,
 )
-from mooring.plugins.payload import Content, Payload, config_map_data, files_of, missing_object, secret_data
+from mooring.plugins.payload import Content, Payload, config_map_data, files_of, secret_data
 from mooring.plugins.trust_bundles import bundle_reference, trust_anchors
 from mooring.world.names import PluginName
 from mooring.world.spec import VolumeSpec
 
 NAME = PluginName("kubernetes.io/projected")
 DEFAULT_ACCOUNT = "default"
+
+Answers = Mapping[TokenRequest, IssuedToken | MooringError]
+"""What became of each token that was asked for."""
 
 
 class ProjectedPlugin:
@@ -45,7 +49,7 @@ class ProjectedPlugin:
         self._node = context.node
         self._tokens = context.tokens
         gone = self._tokens.forget_pod if self._tokens is not None else None
-        mounter = ContentMounter(context, NAME, self._collect, memory=True, torn_down=gone)
+        mounter = ContentMounter(context, NAME, self._check, memory=True, fetch=self._fetch, torn_down=gone)
         attributes = Attributes(read_only=True, managed=True, relabel=True)
         self._offer = Offer(mounter=mounter, checker=mounter, attributes=attributes, refreshes=True)
 
@@ -77,14 +81,42 @@ class ProjectedPlugin:
             raise refuse_block(volume_name)
         return VolumeSpec(volume=Volume(name=volume_name, projected=ProjectedVolumeSource()))
 
-    def _collect(self, request: Setup) -> Content:
+    async def _fetch(self, request: Setup) -> Content:
+        """Ask for the tokens, then look at all the rest at one moment."""
+        answers: dict[TokenRequest, IssuedToken | MooringError] = {}
+        for wanted in self._tokens_wanted(request):
+            assert self._tokens is not None
+            try:
+                answers[wanted] = await self._tokens.token(wanted)
+            except MooringError as error:
+                answers[wanted] = error
+        return self._collect(request, answers)
+
+    def _check(self, request: Setup) -> Content:
+        answers: dict[TokenRequest, IssuedToken | MooringError] = {}
+        for wanted in self._tokens_wanted(request):
+            assert self._tokens is not None
+            try:
+                self._tokens.check(wanted)
+                answers[wanted] = IssuedToken(text="", expires_at=math.inf, refresh_at=math.inf)
+            except MooringError as error:
+                answers[wanted] = error
+        return self._collect(request, answers)
+
+    def _tokens_wanted(self, request: Setup) -> list[TokenRequest]:
+        if self._tokens is None:
+            return []
+        sources = (each.service_account_token for each in _source(request.spec).sources)
+        return [_token_request(request, source) for source in sources if source is not None]
+
+    def _collect(self, request: Setup, answers: Answers) -> Content:
         """All sources in order; later ones win. All are tried, so that one message tells everything that is wrong."""
         files: dict[str, PayloadFile] = {}
         waits: list[float] = []
         problems: list[MooringError] = []
         for projection in _source(request.spec).sources:
             try:
-                content = self._project(request, projection)
+                content = self._project(request, projection, answers)
             except MooringError as error:
                 problems.append(error)
                 continue
@@ -95,9 +127,9 @@ class ProjectedPlugin:
             raise _together(request.spec.name, problems)
         return Content(files=files, look_again_after=min(waits, default=None))
 
-    def _project(self, request: Setup, projection: VolumeProjection) -> Content:
+    def _project(self, request: Setup, projection: VolumeProjection, answers: Answers) -> Content:
         if projection.service_account_token is not None:
-            return self._token(request, projection.service_account_token)
+            return self._token(request, projection.service_account_token, answers)
         if projection.cluster_trust_bundle is not None:
             bundle = projection.cluster_trust_bundle
             anchors = trust_anchors(self._objects, bundle)
@@ -122,23 +154,16 @@ class ProjectedPlugin:
             return payload
         raise _not_served(projection)
 
-    def _token(self, request: Setup, source: ServiceAccountTokenProjection) -> Content:
+    def _token(self, request: Setup, source: ServiceAccountTokenProjection, answers: Answers) -> Content:
         if self._tokens is None:
             raise Refused(
                 f"cannot project a service account token ({source.path!r})",
                 why="nobody issues tokens here",
                 next_step="Take the source out of the volume",
             )
-        wanted = TokenRequest(
-            namespace=request.pod.metadata.namespace,
-            service_account=account_name(request.pod),
-            service_account_uid=account_uid(self._objects, request.pod),
-            audiences=(source.audience,) if source.audience else (),
-            expiration_seconds=source.expiration_seconds or DEFAULT_TOKEN_SECONDS,
-            pod_name=request.pod.metadata.name,
-            pod_uid=request.uid,
-        )
-        issued = self._tokens.token(wanted)
+        issued = answers[_token_request(request, source)]
+        if isinstance(issued, MooringError):
+            raise issued
         rest = max(0.0, issued.refresh_at - self._tokens.now())
         return Content(
             files={source.path: _credential(request, issued.text.encode(), source.user)},
@@ -151,15 +176,15 @@ def account_name(pod: Pod) -> str:
     return pod.spec.service_account_name or pod.spec.service_account or DEFAULT_ACCOUNT
 
 
-def account_uid(objects: Objects, pod: Pod) -> str:
-    """The UID of a pod's service account. The account `default` is in every namespace, written or not."""
-    namespace, name = pod.metadata.namespace, account_name(pod)
-    found = objects.service_account(namespace, name)
-    if found is not None and found.metadata.uid:
-        return found.metadata.uid
-    if found is None and name != DEFAULT_ACCOUNT:
-        raise missing_object(objects, "ServiceAccount", namespace, name, "Create it, or correct serviceAccountName")
-    return stable_uid(namespace, name, kind="ServiceAccount")
+def _token_request(request: Setup, source: ServiceAccountTokenProjection) -> TokenRequest:
+    return TokenRequest(
+        namespace=request.pod.metadata.namespace,
+        service_account=account_name(request.pod),
+        audiences=(source.audience,) if source.audience else (),
+        expiration_seconds=source.expiration_seconds or DEFAULT_TOKEN_SECONDS,
+        pod_name=request.pod.metadata.name,
+        pod_uid=request.uid,
+    )
 
 
 def _credential(request: Setup, data: bytes, own_user: int | None) -> PayloadFile:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from random import Random
 
-from mooring.controllers.token_signer import SignedToken
+from mooring.controllers.token_signer import SignedToken, account_uid
 from mooring.errors import MooringError
-from mooring.plugins.interface import TokenRequest
+from mooring.plugins.interface import Objects, TokenRequest
 
 
 class NumberedIssuer:
-    """Issues `token-1`, `token-2`, … and remembers what it was asked for."""
+    """Issues `token-1`, `token-2`, … and remembers what it was asked for. Without objects every account exists."""
 
-    def __init__(self) -> None:
+    def __init__(self, accounts: Objects | None = None) -> None:
+        self.accounts = accounts
         self.asked: list[TokenRequest] = []
         self.failure: MooringError | None = None
         self.tells_lifetime = True
         self._issued = 0
 
-    def issue(self, request: TokenRequest, now: float) -> SignedToken:
+    def account_uid(self, request: TokenRequest) -> str:
+        return account_uid(self.accounts, request) if self.accounts is not None else ""
+
+    async def issue(self, request: TokenRequest, now: float) -> SignedToken:
         self.asked.append(request)
         if self.failure is not None:
             raise self.failure

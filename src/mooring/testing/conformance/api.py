@@ -111,6 +111,53 @@ class ApiConformance:
         finally:
             await api.delete(NODE, "", run)
 
+    async def test_a_strategic_patch_merges_lists_by_what_tells_their_items_apart(self, api: Api, run: str) -> None:
+        ready, disk = {"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "False"}
+        host, address = {"type": "Hostname", "address": run}, {"type": "InternalIP", "address": "192.0.2.7"}
+        status = NodeStatus(conditions=(ready, disk), addresses=(host,), volumes_in_use=("one",))
+        await api.create(Node(metadata=ObjectMeta(name=run), status=status))
+        patch = {
+            "metadata": {"labels": {"set": "no"}},
+            "status": {
+                "$setElementOrder/conditions": [{"type": "Ready"}, {"type": "DiskPressure"}],
+                "conditions": [{"type": "Ready", "status": "False", "reason": "Test"}],
+                "addresses": [address, {"type": "Hostname", "$patch": "delete"}],
+                "volumesInUse": ["two"],
+            },
+        }
+        try:
+            after = await api.patch_strategically(NODE, "", run, patch, subresource="status")
+            told = {each["type"]: (each["status"], each.get("reason")) for each in after.status.conditions}
+            assert told == {"Ready": ("False", "Test"), "DiskPressure": ("False", None)}
+            assert [dict(each) for each in after.status.addresses] == [address]
+            assert after.status.volumes_in_use == ("two",), "a list without keys is one value"
+            replaced = {"status": {"conditions": [{"$patch": "replace"}, ready]}}
+            again = await api.patch_strategically(NODE, "", run, replaced, subresource="status")
+            assert [each["type"] for each in again.status.conditions] == ["Ready"]
+            plain = await api.patch_strategically(NODE, "", run, {"status": {"conditions": [disk]}})
+            assert plain.status == again.status, "status changes only through its subresource"
+        finally:
+            await api.delete(NODE, "", run)
+
+    async def test_a_strategic_patch_adds_to_finalizers_and_takes_from_them(self, api: Api, run: str) -> None:
+        await api.create(config_map(run, data={"keep": "1", "remove": "1"}, finalizers=(FINALIZER,)))
+        more = {"metadata": {"finalizers": ["mooring.test/more"]}, "data": {"remove": None, "new": "1"}}
+        after = await api.patch_strategically(CONFIG_MAP, NAMESPACE, run, more)
+        assert set(after.metadata.finalizers) == {FINALIZER, "mooring.test/more"}
+        assert after.data == {"keep": "1", "new": "1"}
+        fewer = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER, "mooring.test/more"]}}
+        after = await api.patch_strategically(CONFIG_MAP, NAMESPACE, run, fewer)
+        assert after.metadata.finalizers == ()
+        with_new_data = {"data": {"$patch": "replace", "only": "1"}}
+        assert (await api.patch_strategically(CONFIG_MAP, NAMESPACE, run, with_new_data)).data == {"only": "1"}
+
+    async def test_a_strategic_patch_of_an_outdated_version_is_a_conflict(self, api: Api, run: str) -> None:
+        before = await api.create(config_map(run))
+        version = {"metadata": {"resourceVersion": before.metadata.resource_version}}
+        await api.patch_strategically(CONFIG_MAP, NAMESPACE, run, {**version, "data": {"key": "1"}})
+        with pytest.raises(Conflict):
+            await api.patch_strategically(CONFIG_MAP, NAMESPACE, run, {**version, "data": {"key": "2"}})
+
     async def test_a_deleted_object_is_gone(self, api: Api, run: str) -> None:
         await api.create(config_map(run))
         await api.delete(CONFIG_MAP, NAMESPACE, run)
