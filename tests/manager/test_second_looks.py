@@ -58,6 +58,7 @@ class Shop:
         clock = asyncio.get_running_loop().time
         self.tokens = TokenManager(self.issuer, clock=clock, random=NoJitter())
         self.node = MemoryNode(settings=settings, tokens=self.tokens)
+        self.issuer.accounts = self.node.objects
 
     @property
     def timers(self) -> int:

@@ -53,7 +53,11 @@ class _Cached(Mapping[str, ObjectT]):
 
 
 class ClaimsController:
-    """Binds and protects. `is_held` says whether something of a claim's volume is or may be on this node."""
+    """Binds and protects. `is_held` says whether something of a claim's volume is or may be on this node.
+
+    With `scheduled`, somebody else chooses volumes for claims that wait for their first consumer, as the scheduler of
+    a cluster does: those are bound only to volumes that name them.
+    """
 
     def __init__(
         self,
@@ -66,8 +70,10 @@ class ClaimsController:
         tell: Callable[[PersistentVolumeClaim, str, str], None],
         backoff: Backoff,
         resync_interval: float,
+        scheduled: bool = False,
     ) -> None:
         self._factory = factory
+        self._scheduled = scheduled
         self._is_held = is_held
         self._claims = factory.informer(CLAIM)
         self._volumes = factory.informer(PERSISTENT_VOLUME)
@@ -126,6 +132,8 @@ class ClaimsController:
         self._reconciler.touch(claim_key(claim))
 
     def _is_used(self, claim: PersistentVolumeClaim) -> bool:
+        if self._scheduled and claim.metadata.deletion_timestamp is None:
+            return False  # asked for one that is not deleted, this only decides whether a consumer has come
         return bool(self._pods.indexer.by_index(PODS_BY_CLAIM, claim.key)) or self._is_held(claim)
 
     def _claim_changed(self, claim: PersistentVolumeClaim) -> None:

@@ -20,7 +20,7 @@ from mooring.host.interface import Host
 from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
 from mooring.manager.claims import Claims, ClaimStatus
-from mooring.manager.pods import PodStates
+from mooring.manager.pods import PodManager, PodStates
 from mooring.manager.volume_manager import VolumeManager
 from mooring.plugins.builtin import make_plugins
 from mooring.plugins.flex_prober import FlexProber
@@ -54,17 +54,20 @@ def build_manager(
     objects: Lookups,
     facts: Callable[[], NodeFacts],
     *,
+    pods: PodManager | None = None,
     states: PodStates | None = None,
     clock: Callable[[], float] | None = None,
     tokens: Tokens | None = None,
     drivers: Drivers | None = None,
     orders: AttachmentOrders | None = None,
     claim_status: ClaimStatus | None = None,
+    attached_by_others: bool = False,
 ) -> VolumeManager:
     """A manager over the root directory of the settings, with all plugins of this installation.
 
     Without `tokens` volumes that want one are refused. CSI volumes are served by those `drivers` that register; with
-    `orders` the node lets volumes be attached itself. `claim_status` keeps claims up with volumes that grow.
+    `orders` the node lets volumes be attached itself; those `attached_by_others` are awaited. `claim_status` keeps
+    claims up with volumes that grow.
     """
     paths = Paths(settings.root)
     digits = random.SystemRandom()
@@ -97,7 +100,9 @@ def build_manager(
         objects=objects,
         address=machine_address(),
         claim_status=claim_status,
+        pods=pods,
         states=states,
         clock=clock,
+        attached_by_others=attached_by_others,
     )
     return manager

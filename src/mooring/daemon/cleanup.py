@@ -44,5 +44,6 @@ async def _clean_up(settings: Settings, timeout: float) -> dict[str, Any]:
 async def _run_drivers(instance: Instance) -> None:
     """Let CSI drivers register, who alone can take their volumes away, and detach what they attached."""
     async with asyncio.TaskGroup() as tasks:
-        instance.factory.start(tasks)
+        for factory in instance.factories:
+            factory.start(tasks)
         tasks.create_task(instance.csi.run())

@@ -18,6 +18,7 @@ from mooring.kube.defaults import apply_defaults
 from mooring.kube.objects.kinds import POD, kind_of
 from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.kube.validation import validate_update
 from mooring.manager.waits import NotMounted, StillMounted
 from mooring.observe.http import OpenId, SentFile
@@ -40,10 +41,13 @@ class InstanceControl:
         self._instance = instance
         self._stop = stop
         self._runs = RunControl(instance.paths, instance.manager, instance.states, instance.runs)
-        self.openid: OpenId = instance.signer
+        self.openid: OpenId = instance.openid
 
     def ready(self) -> bool:
         return self._instance.manager.gates.sources_heard
+
+    def claims(self) -> Sequence[PersistentVolumeClaim]:
+        return self._instance.claims()
 
     async def heard(self) -> None:
         await self._instance.pods.heard.wait()
@@ -85,6 +89,7 @@ class InstanceControl:
     # -- objects -------------------------------------------------------------------------------------------------
     async def apply(self, files: Sequence[SentFile]) -> Row:
         """Store the objects of manifests in one transaction; when something is wrong with one, none."""
+        self._check_own("apply")
         manifests = _usable(files)
         objects = [apply_defaults(manifest.object, node_name=self._node_name) for manifest in manifests]
         for obj, manifest in zip(objects, manifests, strict=True):
@@ -100,6 +105,11 @@ class InstanceControl:
             "unchanged": [_shown(key) for key in applied.unchanged],
         }
 
+    def _check_own(self, verb: str) -> None:
+        if self._instance.cluster:
+            why = f"the objects of this node come from the API server at {self._instance.cluster}"
+            raise Refused(f"cannot {verb} objects here", why=why, next_step=f"Use `kubectl {verb}`")
+
     async def _check_update(self, obj: KubernetesObject, manifest: Manifest) -> None:
         try:
             current = await self._instance.store.get(kind_of(obj), obj.metadata.namespace, obj.metadata.name)
@@ -114,6 +124,7 @@ class InstanceControl:
 
     async def delete(self, files: Sequence[SentFile]) -> Row:
         """Delete the objects that a manifest names; those that are not there are told apart."""
+        self._check_own("delete")
         deleted, missing, written_in = [], [], {}
         for manifest in _usable(files):
             obj = apply_defaults(manifest.object, node_name=self._node_name)

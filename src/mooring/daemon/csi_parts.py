@@ -40,7 +40,7 @@ class CSIParts:
     drivers: Drivers
     node: NodeInfoManager
     plugins: PluginManager
-    expander: Expander
+    expander: Expander | None  # None: others let volumes grow
     health: HealthWatch
     allocatable: AllocatableRefresher
     attacher: CSIAttachController | None  # None: others attach
@@ -69,7 +69,8 @@ class CSIParts:
         """Register drivers and serve what controllers do, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.plugins.run(), name="plugin registration")
-            tasks.create_task(self.expander.run(), name="expander")
+            if self.expander is not None:
+                tasks.create_task(self.expander.run(), name="expander")
             tasks.create_task(self.health.run(), name="health")
             tasks.create_task(self.allocatable.run(), name="volume limits")
             if self.attacher is not None:
@@ -91,6 +92,8 @@ def make_csi_parts(
     manager: VolumeManager,
     events: EventRecorder,
     backoff: Backoff,
+    *,
+    expands: bool = True,
 ) -> CSIParts:
     """The parts, wired: a driver that comes or goes wakes whatever waits for it."""
     attacher = None
@@ -98,15 +101,17 @@ def make_csi_parts(
         attacher = CSIAttachController(
             api, factory, drivers, now=utc_now, backoff=backoff, resync_interval=settings.resync_interval
         )
-    expander = Expander(
-        api,
-        factory,
-        drivers,
-        now=utc_now,
-        tell=events.claim_changed,
-        backoff=backoff,
-        resync_interval=settings.resync_interval,
-    )
+    expander = None
+    if expands:
+        expander = Expander(
+            api,
+            factory,
+            drivers,
+            now=utc_now,
+            tell=events.claim_changed,
+            backoff=backoff,
+            resync_interval=settings.resync_interval,
+        )
     plugins = PluginManager(
         host,
         settings.plugin_registry or Paths(settings.root).registry_dir,
@@ -133,9 +138,8 @@ def make_csi_parts(
     )
     drivers.limit_reached = allocatable.ask_now
     drivers.abilities_known = lambda name: health.wake()
-    waking: list[Callable[[str], None]] = [lambda name: driver_changed(manager, name), expander.driver_changed]
-    if attacher is not None:
-        waking.append(attacher.driver_changed)
+    waking: list[Callable[[str], None]] = [lambda name: driver_changed(manager, name)]
+    waking += [each.driver_changed for each in (expander, attacher) if each is not None]
 
     def changed(name: str) -> None:
         for wake in waking:

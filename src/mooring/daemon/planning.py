@@ -63,7 +63,7 @@ def _manager_of(settings: Settings, paths: Sequence[str]) -> VolumeManager:
     facts = node_facts(settings, lambda: nodes[0] if len(nodes) == 1 else None)
     _bind([obj for obj, _ in reading.objects.values()], objects, facts)
     host = LinuxHost()
-    manager = build_manager(settings, host, objects, facts, clock=lambda: 0.0, tokens=UnsignedTokens())
+    manager = build_manager(settings, host, objects, facts, clock=lambda: 0.0, tokens=UnsignedTokens(objects))
     assert isinstance(manager.plugins.prober, FlexProber)
     manager.plugins.prober.assume_all()  # a plan runs nothing, so it does not ask drivers what they can do
     found = manager.intents.read().intents

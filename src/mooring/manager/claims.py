@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -66,9 +67,10 @@ def claim_references(pod: Pod, volume: Volume, claims: Claims) -> tuple[ObjectRe
     if name is None:
         return ()
     found = [ObjectRef("PersistentVolumeClaim", pod.metadata.namespace, name)]
-    claim = claims.claim(pod.metadata.namespace, name)
-    if claim is not None and claim.spec.volume_name:
-        found.append(ObjectRef("PersistentVolume", "", claim.spec.volume_name))
+    with contextlib.suppress(NotYet):  # not known yet: it is told of when it is
+        claim = claims.claim(pod.metadata.namespace, name)
+        if claim is not None and claim.spec.volume_name:
+            found.append(ObjectRef("PersistentVolume", "", claim.spec.volume_name))
     return tuple(found)
 
 

@@ -56,13 +56,14 @@ class VolumeManager(VolumeQueries):
         objects: Objects | None = None,
         address: str = "",
         claim_status: ClaimStatus | None = None,
+        pods: PodManager | None = None,
         states: PodStates | None = None,
         clock: Callable[[], float] | None = None,
         attached_by_others: bool = False,
         strict: bool = False,
     ) -> None:
         self.settings = settings
-        self.pods = PodManager()
+        self.pods = pods if pods is not None else PodManager()
         self.states: PodStates = states if states is not None else KnownPods(self.pods)
         self._host, self._paths, self.plugins = host, paths, plugins
         self._node, self._objects, self._address = node, objects, address

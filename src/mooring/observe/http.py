@@ -17,9 +17,10 @@ from aiohttp import web
 from mooring.errors import InvalidInput, MooringError
 from mooring.kube.api import Api, ApiError, NotFound, WatchOptions
 from mooring.kube.codec import to_manifest
-from mooring.kube.objects.kinds import CLAIM, EVENT
+from mooring.kube.objects.kinds import EVENT
 from mooring.kube.objects.node import Event
 from mooring.kube.objects.pod import Pod
+from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.observe.metrics import CONTENT_TYPE, Metrics
 from mooring.observe.shapes import SEVERAL_FILES
 from mooring.observe.status import Row, Status
@@ -64,6 +65,10 @@ class Control(Protocol):
 
     def ready(self) -> bool: ...
 
+    def claims(self) -> Sequence[PersistentVolumeClaim]:
+        """The claims that this node knows."""
+        ...
+
     async def heard(self) -> None:
         """Return when every source of pods has been heard."""
         ...
@@ -92,8 +97,8 @@ class Control(Protocol):
 class HttpApi:
     """Serves the control socket. It reads the node through `Status` and changes it only through `Control`."""
 
-    def __init__(self, status: Status, metrics: Metrics, api: Api, control: Control) -> None:
-        self._status, self._metrics, self._api, self._control = status, metrics, api, control
+    def __init__(self, status: Status, metrics: Metrics, events: Api, control: Control) -> None:
+        self._status, self._metrics, self._events_in, self._control = status, metrics, events, control
         self._stopping = asyncio.Event()
 
     def application(self) -> web.Application:
@@ -174,7 +179,7 @@ class HttpApi:
         return web.json_response(rows)
 
     async def _claims(self, request: web.Request) -> web.StreamResponse:
-        found = (await self._api.list(CLAIM)).items
+        found = self._control.claims()
         rows = [
             {
                 "claim": claim.key,
@@ -232,7 +237,7 @@ class HttpApi:
         return web.json_response(await self._event_rows())
 
     async def _event_rows(self) -> list[Row]:
-        rows = [_event_row(event) for event in (await self._api.list(EVENT)).items]
+        rows = [_event_row(event) for event in (await self._events_in.list(EVENT)).items]
         return sorted(rows, key=lambda row: (row["last_seen"] or "", row["object"]))
 
     async def _follow(self, request: web.Request) -> web.StreamResponse:
@@ -249,7 +254,7 @@ class HttpApi:
 
     async def _send_events(self, response: web.StreamResponse) -> None:
         with contextlib.suppress(ConnectionResetError):
-            async with self._api.watch(EVENT, WatchOptions(send_initial_events=True)) as stream:
+            async with self._events_in.watch(EVENT, WatchOptions(send_initial_events=True)) as stream:
                 async for event in stream:
                     if event.object is not None:
                         await response.write(json.dumps(_event_row(event.object)).encode() + b"\n")
