@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +57,12 @@ class Settings:
     limit_check_interval: float = _setting(
         10.0, "how often volumes of pods with a storage limit are measured; a pod above its limit is evicted"
     )
+    selinux_mount: str = _setting(
+        "off",
+        "whether volumes of all access modes are mounted with the SELinux label of their pods (on), or only those that"
+        " have ReadWriteOncePod alone (off)",
+        one_of=("off", "on"),
+    )
     project_quotas: str = _setting(
         "off",
         "project quotas for emptyDir volumes with a limit, where the file system has them and the pod has a user"
@@ -80,6 +85,24 @@ class Settings:
         " local (mooring asks the driver itself), or auto (external, and a driver without a CSIDriver object that"
         " cannot attach needs none)",
         one_of=("auto", "external", "local"),
+    )
+    force_detach: str = _setting(
+        "on",
+        "whether `mooring controller` takes volumes from a node that is not ready and does not say that it has"
+        " unmounted them: on or off; the out-of-service taint of a node does so always",
+        one_of=("on", "off"),
+    )
+    force_detach_after: float = _setting(360.0, "how long it waits for such a node before")
+    content_strategy: str = _setting(
+        "watch",
+        "how a node of a cluster follows the ConfigMaps and Secrets of its pods: watch (each by itself), or get (read"
+        " when a pod comes, and once a minute after that)",
+        one_of=("watch", "get"),
+    )
+    claim_interval: float = _setting(
+        60.0,
+        "seconds between two looks at a bound claim and its volume, which a node of a cluster may not watch; growth is"
+        " noticed by them",
     )
     offline: str = _setting(
         "on",
@@ -152,6 +175,8 @@ def load_settings(
 
 
 def _from_file(file: str) -> dict[str, object]:
+    import tomllib  # noqa: PLC0415 - 2 ms that only who has such a file should pay
+
     try:
         with open(file, "rb") as stream:
             table = tomllib.load(stream)

@@ -119,3 +119,10 @@ def kubectl(plane: ControlPlane, *arguments: str, given: str = "") -> str:
     ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.strip()
+
+
+def controller_kubeconfig(plane: ControlPlane) -> Path:
+    """The identity that is there for `mooring controller`, with the rights that the project proposes."""
+    kubectl(plane, "apply", "-f", str(_REPOSITORY / "packaging" / "controller-rbac.yaml"))
+    token = kubectl(plane, "-n", "kube-system", "create", "token", "mooring-controller")
+    return plane.write_kubeconfig("controller", {"token": token})

@@ -8,7 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.controllers.attachdetach.attachers import CSIVolumeAttacher, VolumeAttacher
+from mooring.controllers.attachdetach.attachers import (
+    AttacherByType,
+    CSIVolumeAttacher,
+    NetworkDiskAttacher,
+    VolumeAttacher,
+)
 from mooring.controllers.attachdetach.controller import AttachDetachController, Timing
 from mooring.controllers.attachdetach.orders import ApiAttachmentOrders
 from mooring.csi.attachments import finalizer
@@ -86,12 +91,18 @@ class WatchedStore(LocalStore):
         return await super().create(obj)
 
     async def delete(
-        self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = NO_PRECONDITIONS
+        self,
+        kind: Kind[ObjectT],
+        namespace: str,
+        name: str,
+        *,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        grace_period: int | None = None,
     ) -> ObjectT:
         if kind.name == VOLUME_ATTACHMENT.name:
             found = await self.get(VOLUME_ATTACHMENT, "", name)
             self._note(f"cancel {found.spec.node_name}")
-        return await super().delete(kind, namespace, name, preconditions=preconditions)
+        return await super().delete(kind, namespace, name, preconditions=preconditions, grace_period=grace_period)
 
     async def patch(
         self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
@@ -198,7 +209,8 @@ class Cluster:
         external = SharedInformerFactory(self.store)
         self.attacher.listen(external)
         known = factory.informer(VOLUME_ATTACHMENT).indexer.get_by_key
-        attacher = self._own_attacher or CSIVolumeAttacher(ApiAttachmentOrders(store, factory), known, timeout=120.0)
+        of_csi = CSIVolumeAttacher(ApiAttachmentOrders(store, factory), known, timeout=120.0)
+        attacher = self._own_attacher or AttacherByType(of_csi, NetworkDiskAttacher())
         self.controller = AttachDetachController(
             store,
             factory,
@@ -259,6 +271,12 @@ class Cluster:
 
     async def pod_says(self, name: str, phase: str) -> None:
         await self.store.patch(POD, "shop", name, {"status": {"phase": phase}}, subresource="status")
+
+    async def pod_runs(self, name: str, *, containers: bool) -> None:
+        """Whether the container of a pod runs, or has terminated."""
+        state: dict[str, Any] = {"running": {}} if containers else {"running": None, "terminated": {"exitCode": 0}}
+        status = {"containerStatuses": [{"name": "main", "state": state}]}
+        await self.store.patch(POD, "shop", name, {"status": status}, subresource="status")
 
     async def node_says(self, name: str, *, in_use: Sequence[str] | None = None, ready: bool | None = None) -> None:
         status: dict[str, Any] = {}

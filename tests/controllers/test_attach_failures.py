@@ -101,6 +101,8 @@ async def test_a_volume_that_another_node_could_not_let_go_of_is_not_attached_he
         await bench.passes(LONG)
         assert bench.attacher.attached == {"n1"}
         assert "order n2" not in bench.trace
+        why = "Volume is already exclusively attached to one node and can't be attached to another"
+        assert bench.warnings() == [("web", f'Multi-Attach error for volume "v1" {why}')]
         bench.attacher.keeps.clear()
         await bench.attacher.look_again()
         await bench.passes()
@@ -223,3 +225,11 @@ async def test_a_node_without_an_object_is_told_nothing_and_when_it_is_back_all(
         await bench.put(node("n1"))
         await bench.passes()
         assert await bench.says_attached("n1") == ["v1", "v2"]
+
+
+@in_virtual_time
+async def test_each_comparison_of_what_is_attached_to_a_node_is_counted_by_plugin() -> None:
+    async with cluster() as bench:
+        await attached(bench)
+        await bench.passes(130)
+        assert bench.watcher.done.count(("verify_volumes_are_attached_per_node", True)) == 2

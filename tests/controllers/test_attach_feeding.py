@@ -114,6 +114,28 @@ async def test_a_volume_in_doubt_at_the_start_is_not_attached_to_another_node_fi
             assert bench.trace == ["cancel n1", "order n2", "tell n2: v1"]
 
 
+@pytest.mark.parametrize("refused", ["n1", "n2"])
+def test_of_two_nodes_in_doubt_that_both_want_a_volume_the_one_that_has_it_goes_on(refused: str) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        async with cluster(started=False) as bench:
+            await bench.volume("v1")
+            await bench.put(node("n1"), node("n2"), pod("a", "n1", "v1"), pod("b", "n2", "v1"))
+            await ordered(bench, "v1", "n1", done=False)
+            await ordered(bench, "v1", "n2", done=False)
+            bench.attacher.refuses[refused] = "another node has it"
+            async with running(bench):
+                await bench.passes(LONG)
+                (has,) = bench.attacher.attached
+                assert has != refused
+                assert await bench.says_attached(has) == ["v1"]
+                assert await bench.says_attached(refused) == []
+                waiting = "a" if refused == "n1" else "b"
+                assert any(name == waiting and "Multi-Attach" in message for name, message in bench.warnings())
+
+    run()
+
+
 @in_virtual_time
 async def test_a_volume_of_a_type_that_has_moved_to_csi_is_known_by_its_csi_name() -> None:
     async with cluster(started=False) as bench:
@@ -219,14 +241,29 @@ def test_a_pod_that_has_ended_lets_go_of_its_volumes(phase: str) -> None:
 
 
 @in_virtual_time
-async def test_a_pod_that_is_being_deleted_keeps_its_volumes_until_it_is_gone() -> None:
+async def test_a_pod_that_is_being_deleted_keeps_its_volumes_while_a_container_runs() -> None:
     async with cluster() as bench:
         await attached(bench)
+        await bench.pod_runs("web", containers=True)
         await bench.store.patch(POD, "shop", "web", {"metadata": {"finalizers": ["wait.test/here"]}})
         await bench.pod_goes("web")
         await bench.passes(LONG)
         assert bench.trace == []
-        await bench.store.patch(POD, "shop", "web", {"metadata": {"finalizers": []}})
+        await bench.pod_runs("web", containers=False)
+        await bench.passes()
+        assert bench.trace == ["tell n1:", "cancel n1"]
+
+
+@in_virtual_time
+async def test_a_pod_that_stays_for_its_finalizer_lets_go_of_a_volume_once_its_node_has() -> None:
+    async with cluster() as bench:
+        await attached(bench)
+        await bench.node_says("n1", in_use=["v1"])
+        await bench.store.patch(POD, "shop", "web", {"metadata": {"finalizers": ["wait.test/here"]}})
+        await bench.pod_goes("web")
+        await bench.passes(LONG)
+        assert bench.trace == []
+        await bench.node_says("n1", in_use=[])
         await bench.passes()
         assert bench.trace == ["tell n1:", "cancel n1"]
 

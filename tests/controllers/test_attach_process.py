@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 from tests.controllers.attach_bench import Cluster, WatchedStore, node, pod
+from tests.controllers.test_attach_feeding import ordered
 
 from mooring.controllers.attachdetach.controller import Timing
 from mooring.daemon.commands import controller as command
@@ -120,6 +121,36 @@ async def test_of_two_processes_only_the_leader_acts_and_the_other_takes_over() 
         await asyncio.sleep(1)
         assert store.trace[-1] == "order n1"
         waiting.cancel()
+
+
+@pytest.mark.parametrize(
+    ("settings", "taken_after"),
+    [
+        (Settings(), 360),
+        (Settings(force_detach_after=60.0), 60),
+        (Settings(force_detach="off"), None),
+    ],
+    ids=["usual", "soon", "never"],
+)
+def test_settings_say_when_a_volume_is_taken_from_a_node_that_is_not_ready(
+    settings: Settings, taken_after: int | None
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store, options = WatchedStore(), Options(controllers=frozenset({"attach-detach"}), lease=None)
+        async with store, asyncio.TaskGroup() as tasks:
+            bench = Cluster(store, Timing())
+            await bench.volume("v1")
+            await bench.put(node("n1", attached=["v1"], in_use=["v1"], ready=False))
+            await ordered(bench, "v1", "n1", done=True)
+            running = tasks.create_task(ControllerProcess(store, settings, options, say=lambda line: None).run())
+            await asyncio.sleep((taken_after or 3600) - 1)
+            assert store.trace == []
+            await asyncio.sleep(2)
+            assert store.trace == (["tell n1:", "cancel n1"] if taken_after is not None else [])
+            running.cancel()
+
+    run()
 
 
 def test_the_command_knows_all_controllers() -> None:

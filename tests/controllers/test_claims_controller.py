@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import pytest
 from msgspec import structs
 
 from mooring.controllers.claims_controller import ClaimsController
+from mooring.controllers.protection import keeps_claim
 from mooring.engine.pending import Backoff
-from mooring.kube.api import NotFound
+from mooring.kube.api import ListOptions, NotFound, ObjectList
 from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.local_store import LocalStore
-from mooring.kube.objects.kinds import CLAIM, PERSISTENT_VOLUME, POD, STORAGE_CLASS
-from mooring.kube.objects.meta import ObjectMeta, ObjectReference
+from mooring.kube.objects.kinds import CLAIM, PERSISTENT_VOLUME, POD, STORAGE_CLASS, Kind, ObjectT
+from mooring.kube.objects.meta import ObjectMeta, ObjectReference, OwnerReference
 from mooring.kube.objects.pod import Pod, PodSpec, ResourceRequirements
 from mooring.kube.objects.storage import (
     PersistentVolume,
@@ -25,6 +28,7 @@ from mooring.kube.objects.storage import (
     StorageClass,
 )
 from mooring.kube.objects.volumes import (
+    EphemeralVolumeSource,
     HostPathVolumeSource,
     PersistentVolumeClaimVolumeSource,
     Volume,
@@ -32,13 +36,32 @@ from mooring.kube.objects.volumes import (
 from mooring.testing.virtual_time import in_virtual_time
 
 SETTLED = 1.0
+ANY = ListOptions()
+
+
+def pod(claim: str, *, on: str = "") -> Pod:
+    volume = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim))
+    return Pod(metadata=ObjectMeta(name="web", namespace="shop"), spec=PodSpec(node_name=on, volumes=(volume,)))
+
+
+class Ahead(LocalStore):
+    """A store that lists pods of which its watchers have not heard yet."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=lambda: "2026-01-01T00:00:00Z")
+        self.unheard: list[Pod] = []
+
+    async def list(self, kind: Kind[ObjectT], options: ListOptions = ANY) -> ObjectList[ObjectT]:
+        found = await super().list(kind, options)
+        unheard = [each for each in self.unheard if isinstance(each, kind.type)]
+        return replace(found, items=(*found.items, *unheard))
 
 
 @dataclass
 class Bench:
     """A store with the controller at work on it."""
 
-    store: LocalStore
+    store: Ahead
     controller: ClaimsController
     held: set[str] = field(default_factory=set)
     told: list[tuple[str, str]] = field(default_factory=list)
@@ -61,10 +84,18 @@ class Bench:
         await self.store.create(PersistentVolumeClaim(metadata=meta, spec=structs.replace(made, **spec)))
         await asyncio.sleep(SETTLED)
 
-    async def put_pod(self, claim: str) -> None:
-        volume = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim))
-        await self.store.create(Pod(metadata=ObjectMeta(name="web", namespace="shop"), spec=PodSpec(volumes=(volume,))))
+    async def put_pod(self, claim: str, *, on: str = "") -> None:
+        await self.store.create(pod(claim, on=on))
         await asyncio.sleep(SETTLED)
+
+    async def delete_claim(self, name: str = "data") -> bool:
+        """Whether it is gone then."""
+        await self.store.delete(CLAIM, "shop", name)
+        await asyncio.sleep(SETTLED)
+        return await self.is_gone(name)
+
+    async def is_gone(self, name: str = "data") -> bool:
+        return all(each.metadata.name != name for each in (await self.store.list(CLAIM)).items)
 
     async def claim(self, name: str = "data") -> PersistentVolumeClaim:
         return await self.store.get(CLAIM, "shop", name)
@@ -74,8 +105,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def at_work() -> AsyncIterator[Bench]:
-    async with LocalStore(clock=lambda: "2026-01-01T00:00:00Z") as store:
+async def at_work(*, scheduled: bool = False) -> AsyncIterator[Bench]:
+    store = Ahead()
+    async with store:
         factory = SharedInformerFactory(store)
         bench: Bench
         controller = ClaimsController(
@@ -87,6 +119,7 @@ async def at_work() -> AsyncIterator[Bench]:
             tell=lambda claim, reason, message: bench.told.append((claim.key, reason)),
             backoff=Backoff(),
             resync_interval=3600.0,
+            scheduled=scheduled,
         )
         bench = Bench(store, controller)
         async with asyncio.TaskGroup() as tasks:
@@ -116,6 +149,20 @@ async def test_a_claim_and_a_volume_that_fit_are_bound_to_each_other() -> None:
             claim.metadata.uid,
         )
         assert claim.status.conditions == ()
+
+
+@pytest.mark.parametrize(("noted", "has"), [("1Gi", "1Gi"), ("much", "10Gi")])
+def test_a_claim_has_of_a_volume_that_nodes_have_yet_to_grow_what_was_there_before(noted: str, has: str) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        async with at_work() as bench:
+            await bench.put_volume("disk")
+            annotations = {"volume.alpha.kubernetes.io/pre-resize-capacity": noted}
+            await bench.store.patch(PERSISTENT_VOLUME, "", "disk", {"metadata": {"annotations": annotations}})
+            await bench.put_claim()
+            assert (await bench.claim()).status.capacity == {"storage": has}
+
+    run()
 
 
 @in_virtual_time
@@ -213,6 +260,62 @@ async def test_binding_waits_for_the_first_pod_where_the_class_says_so() -> None
         assert (await bench.claim()).status.phase == "Bound"
 
 
+async def put_class(bench: Bench, mode: str, provisioner: str = "disk.csi.test") -> None:
+    meta = ObjectMeta(name="made")
+    await bench.store.create(StorageClass(metadata=meta, provisioner=provisioner, volume_binding_mode=mode))
+
+
+def asked(claim: PersistentVolumeClaim) -> set[str]:
+    """Who is to make a volume for a claim."""
+    return {value for key, value in claim.metadata.annotations.items() if key.endswith("/storage-provisioner")}
+
+
+@in_virtual_time
+async def test_who_makes_volumes_in_a_cluster_is_asked_for_one_and_the_claim_bound_to_it() -> None:
+    async with at_work(scheduled=True) as bench:
+        await put_class(bench, "Immediate")
+        await bench.put_claim(storage_class_name="made")
+        claim = await bench.claim()
+        assert asked(claim) == {"disk.csi.test"}
+        assert (claim.status.phase, bench.told) == ("Pending", [("shop/data", "ExternalProvisioning")])
+        owner = ObjectReference(namespace="shop", name="data", uid=claim.metadata.uid)
+        await bench.put_volume("pvc-1", storage_class_name="made", claim_ref=owner)
+        assert (await bench.claim()).status.phase == "Bound"
+
+
+@in_virtual_time
+async def test_a_volume_in_a_cluster_is_asked_for_when_the_scheduler_has_chosen_a_node() -> None:
+    async with at_work(scheduled=True) as bench:
+        await put_class(bench, "WaitForFirstConsumer")
+        await bench.put_claim(storage_class_name="made")
+        assert (asked(await bench.claim()), bench.told) == (set(), [("shop/data", "WaitForFirstConsumer")])
+        chosen = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
+        await bench.store.patch(CLAIM, "shop", "data", chosen)
+        await asyncio.sleep(SETTLED)
+        assert asked(await bench.claim()) == {"disk.csi.test"}
+
+
+@in_virtual_time
+async def test_nobody_is_asked_for_a_volume_that_exists_or_that_nobody_makes() -> None:
+    async with at_work(scheduled=True) as bench:
+        await put_class(bench, "Immediate")
+        await bench.put_volume("disk", storage_class_name="made")
+        await bench.put_claim(storage_class_name="made")
+        assert asked(await bench.claim()) == set()
+        meta = ObjectMeta(name="unmade")
+        await bench.store.create(StorageClass(metadata=meta, provisioner="kubernetes.io/no-provisioner"))
+        await bench.put_claim("other", storage_class_name="unmade")
+        assert asked(await bench.claim("other")) == set()
+
+
+@in_virtual_time
+async def test_nobody_is_asked_for_a_volume_on_one_machine() -> None:
+    async with at_work() as bench:
+        await put_class(bench, "Immediate")
+        await bench.put_claim(storage_class_name="made")
+        assert (asked(await bench.claim()), bench.told) == (set(), [("shop/data", "ProvisioningFailed")])
+
+
 @in_virtual_time
 async def test_a_deleted_claim_stays_while_a_pod_uses_it_and_while_its_volume_is_on_the_node() -> None:
     """B20."""
@@ -235,6 +338,68 @@ async def test_a_deleted_claim_stays_while_a_pod_uses_it_and_while_its_volume_is
         except NotFound:
             return
         raise AssertionError("the claim should be gone")
+
+
+@in_virtual_time
+async def test_a_deleted_claim_is_gone_in_a_cluster_where_only_a_pod_without_a_node_wants_it() -> None:
+    """B21."""
+    async with at_work(scheduled=True) as bench:
+        await bench.put_volume("disk")
+        await bench.put_claim()
+        await bench.put_pod("data")
+        assert await bench.delete_claim()
+
+
+@in_virtual_time
+async def test_a_deleted_claim_stays_in_a_cluster_while_a_pod_on_a_node_uses_it() -> None:
+    async with at_work(scheduled=True) as bench:
+        await bench.put_volume("disk")
+        await bench.put_claim()
+        await bench.put_pod("data", on="n1")
+        assert not await bench.delete_claim()
+        await bench.store.patch(POD, "shop", "web", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await asyncio.sleep(SETTLED)
+        assert not await bench.is_gone()
+        await bench.store.delete(POD, "shop", "web")
+        await asyncio.sleep(SETTLED)
+        assert await bench.is_gone()
+
+
+@in_virtual_time
+async def test_a_deleted_claim_stays_for_a_pod_that_was_not_heard_of_yet() -> None:
+    async with at_work(scheduled=True) as bench:
+        await bench.put_volume("disk")
+        await bench.put_claim()
+        bench.store.unheard.append(pod("data", on="n1"))
+        assert not await bench.delete_claim()
+        bench.store.unheard.clear()
+        await asyncio.sleep(SETTLED)
+        assert await bench.is_gone()
+
+
+def own_claim(of: str) -> PersistentVolumeClaim:
+    owner = OwnerReference(api_version="v1", kind="Pod", name="web", uid=of, controller=True)
+    meta = ObjectMeta(name="web-v", namespace="shop", owner_references=(owner,))
+    return PersistentVolumeClaim(metadata=meta)
+
+
+@pytest.mark.parametrize(
+    ("fields", "keeps"),
+    [
+        ({}, True),
+        ({"deletion_timestamp": "now", "deletion_grace_period_seconds": 30}, True),
+        ({"deletion_timestamp": "now", "deletion_grace_period_seconds": 0}, False),
+        ({"uid": "another"}, False),
+        ({"namespace": "elsewhere"}, False),
+    ],
+    ids=["lives", "is being deleted", "is shut down", "is another", "is elsewhere"],
+)
+def test_a_claim_of_a_pods_own_is_kept_by_that_pod_until_it_is_shut_down(fields: dict[str, Any], keeps: bool) -> None:
+    volume = Volume(name="v", ephemeral=EphemeralVolumeSource())
+    meta = structs.replace(ObjectMeta(name="web", namespace="shop", uid="uid-web"), **fields)
+    assert (
+        keeps_claim(Pod(metadata=meta, spec=PodSpec(node_name="n1", volumes=(volume,))), own_claim("uid-web")) is keeps
+    )
 
 
 @in_virtual_time

@@ -14,7 +14,6 @@ from mooring.controllers.attachdetach.requests import (
     source_of,
     unpublish_request,
 )
-from mooring.csi.access_modes import Mode
 from mooring.csi.controller import ControllerCapabilities
 from mooring.errors import Refused
 from mooring.kube.objects.meta import ObjectMeta
@@ -25,6 +24,8 @@ from mooring.kube.objects.storage import (
     PersistentVolumeSpec,
 )
 from mooring.stubs import csi_pb2 as csi
+
+Mode = csi.VolumeCapability.AccessMode
 
 RWO, RWX, ROX, RWOP = "ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"
 SOURCE = CSIPersistentVolumeSource(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from grpc import StatusCode
@@ -13,13 +14,16 @@ from msgspec import structs
 from tests.controllers.store_bench import NODE, SOON, StoreBench
 from tests.controllers.store_bench import NODE_ID as ID
 
+from mooring.controllers.attachdetach.attachable import InformedObjects
 from mooring.controllers.attachdetach.csi_attacher import CSIAttachController
 from mooring.controllers.attachdetach.orders import ApiAttachmentOrders
+from mooring.controllers.driver_secrets import DriverSecrets
 from mooring.csi.attachments import HANDLE, NODE_ID, attachment_for, finalizer
 from mooring.engine.pending import Backoff
-from mooring.kube.api import NotFound
+from mooring.kube.api import NO_PRECONDITIONS, NotFound, Preconditions
+from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.local_store import LocalStore
-from mooring.kube.objects.kinds import CSI_NODE, PERSISTENT_VOLUME, VOLUME_ATTACHMENT
+from mooring.kube.objects.kinds import CSI_NODE, PERSISTENT_VOLUME, VOLUME_ATTACHMENT, Kind, ObjectT
 from mooring.kube.objects.meta import ObjectMeta, SecretReference
 from mooring.kube.objects.pod import Secret
 from mooring.kube.objects.storage import (
@@ -34,6 +38,7 @@ from mooring.kube.objects.storage import (
 from mooring.stubs import csi_pb2 as csi
 from mooring.testing.memory_host import MemoryHost
 from mooring.testing.scripted_csi_driver import Answer, ControllerAbility, ScriptedCSIDriver
+from mooring.testing.virtual_time import in_virtual_time
 from mooring.world.spec import VolumeSpec
 
 DRIVER = "scripted.csi.test"
@@ -65,7 +70,14 @@ class Bench(StoreBench):
     def __init__(self, store: LocalStore, driver: ScriptedCSIDriver, backoff: Backoff) -> None:
         super().__init__(store, driver)
         self.controller = CSIAttachController(
-            store, self.factory, self.drivers, now=lambda: "now", backoff=backoff, resync_interval=3600.0
+            store,
+            self.factory,
+            self.drivers,
+            InformedObjects(self.factory),
+            DriverSecrets(store, look_interval=0.01),
+            now=lambda: "now",
+            backoff=backoff,
+            resync_interval=3600.0,
         )
         self.drivers.changed = self.controller.driver_changed
 
@@ -290,6 +302,43 @@ async def test_an_order_waits_until_the_node_knows_the_driver(store: LocalStore,
         await bench.attached()
 
 
+class HeldUpStore(LocalStore):
+    """A store whose writes of what became of an order are held up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.free = asyncio.Event(), asyncio.Event()
+
+    async def patch(
+        self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
+    ) -> ObjectT:
+        if subresource == "status" and kind.name == VOLUME_ATTACHMENT.name:
+            self.reached.set()
+            await self.free.wait()
+        return await super().patch(kind, namespace, name, merge, subresource=subresource)
+
+
+async def test_what_comes_while_an_order_fails_for_it_is_not_missed(driver: ScriptedCSIDriver) -> None:
+    store = HeldUpStore()
+    async with store, attacher(store, driver, backoff=PATIENT) as bench:
+        await bench.put(volume(), order())
+        async with asyncio.timeout(20):
+            await store.reached.wait()
+        await bench.put_node()
+        await asyncio.sleep(0.1)  # the news arrives meanwhile; later, it would wake the order in any case
+        store.free.set()
+        await bench.attached()
+
+
+async def test_an_order_waits_for_its_secret(store: LocalStore, driver: ScriptedCSIDriver) -> None:
+    async with attacher(store, driver, backoff=PATIENT) as bench:
+        await bench.put_node()
+        await bench.put(volume(controller_publish_secret_ref=SecretReference(namespace="vault", name="key")), order())
+        assert (await bench.error()).message == "there is no Secret 'vault/key'"
+        await bench.put(Secret(metadata=ObjectMeta(name="key", namespace="vault"), data={"password": b"hunter2"}))
+        await bench.attached()
+
+
 async def test_an_order_for_the_driver_of_somebody_else_is_left_alone(bench: Bench) -> None:
     await bench.put(volume(), order(driver="another"))
     await bench.put(structs.replace(order(), metadata=ObjectMeta(name="mine")))
@@ -403,6 +452,29 @@ async def test_a_new_process_detaches_what_was_taken_back_meanwhile(
     assert driver.attached == set()
 
 
+class BusyStore(LocalStore):
+    """A store in which somebody else lets go of an attachment just before its finalizers are written after a detach."""
+
+    async def patch(
+        self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
+    ) -> ObjectT:
+        if merge.get("metadata", {}).get("finalizers") == ["other/mark"]:
+            left = {"metadata": {"finalizers": [finalizer(DRIVER)]}}
+            await super().patch(kind, namespace, name, left)
+        return await super().patch(kind, namespace, name, merge, subresource=subresource)
+
+
+async def test_what_others_have_let_go_of_meanwhile_is_looked_at_again(driver: ScriptedCSIDriver) -> None:
+    marked = structs.replace(order(), metadata=ObjectMeta(name=NAME, finalizers=("other/mark",)))
+    async with BusyStore() as store, attacher(store, driver) as bench:
+        await bench.put_node()
+        await bench.put(volume(), marked)
+        await bench.attached()
+        await bench.delete()
+        await bench.gone()
+        assert driver.attached == set()
+
+
 # -- orders ------------------------------------------------------------------------------------------------------------
 ORDERED = attachment_for(VolumeSpec(persistent_volume=volume()), NODE)
 
@@ -464,3 +536,33 @@ async def test_an_order_that_nobody_answers_is_waited_for_only_so_long(
 ) -> None:
     with pytest.raises(TimeoutError):
         await orders.until("nothing", lambda each: each, 0.01)
+
+
+class LateStore(LocalStore):
+    """A store whose answer to a delete comes after all that follows from it."""
+
+    async def delete(
+        self,
+        kind: Kind[ObjectT],
+        namespace: str,
+        name: str,
+        *,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        grace_period: int | None = None,
+    ) -> ObjectT:
+        answer = await super().delete(kind, namespace, name, preconditions=preconditions, grace_period=grace_period)
+        await self.patch(kind, namespace, name, {"metadata": {"finalizers": []}})
+        await asyncio.sleep(1)
+        return answer
+
+
+@in_virtual_time
+async def test_an_order_that_is_gone_before_its_delete_was_answered_is_gone() -> None:
+    async with LateStore() as store, asyncio.TaskGroup() as tasks:
+        factory = SharedInformerFactory(store)
+        orders = ApiAttachmentOrders(store, factory)
+        factory.start(tasks)
+        await orders.order(ORDERED)
+        await orders.cancel(ORDERED.metadata.name)
+        assert await orders.until(ORDERED.metadata.name, lambda each: "gone" if each is None else None, 20) == "gone"
+        factory.stop()

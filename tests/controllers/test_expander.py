@@ -11,6 +11,7 @@ from grpc import StatusCode
 from msgspec import structs
 from tests.controllers.store_bench import SOON, StoreBench
 
+from mooring.controllers.driver_secrets import DriverSecrets
 from mooring.controllers.expander import Expander
 from mooring.engine.pending import Backoff
 from mooring.kube.local_store import LocalStore
@@ -49,6 +50,7 @@ class Bench(StoreBench):
             store,
             self.factory,
             self.drivers,
+            DriverSecrets(store, look_interval=0.01),
             now=lambda: "now",
             tell=lambda claim, reason, message: self.told.append((reason, message)),
             backoff=backoff,
@@ -89,6 +91,11 @@ class Bench(StoreBench):
     async def size(self) -> str:
         """Of the volume."""
         return str((await self.store.get(PERSISTENT_VOLUME, "", "pv")).spec.capacity["storage"])
+
+    async def had_before(self) -> str | None:
+        """What the volume says that its claim had."""
+        found = await self.store.get(PERSISTENT_VOLUME, "", "pv")
+        return found.metadata.annotations.get("volume.alpha.kubernetes.io/pre-resize-capacity")
 
     async def reaches(self, state: str, allocated: str) -> PersistentVolumeClaim:
         """A version of the claim with this state and allocated size, once there is one."""
@@ -152,6 +159,28 @@ async def test_a_volume_grows_and_then_it_is_the_turn_of_nodes(bench: Bench) -> 
     assert (asked.volume_id, asked.capacity_range.required_bytes) == ("vol-1", 2 * GIBIBYTE)
     assert (asked.volume_capability.mount.fs_type, dict(asked.secrets)) == ("ext4", {})
     assert bench.told == []
+
+
+async def test_a_volume_tells_what_its_claim_had_until_nodes_have_grown_it(bench: Bench) -> None:
+    await bench.bind()
+    await bench.ask("2Gi")
+    await bench.reaches("NodeResizePending", "2Gi")
+    assert await bench.had_before() == "1Gi"
+    await bench.write_status({"capacity": {"storage": "2Gi"}, "allocatedResourceStatuses": None})
+
+    async def settled() -> bool | None:
+        return True if await bench.had_before() is None else None
+
+    await bench.until(settled)
+    assert await bench.size() == "2Gi"
+
+
+async def test_a_volume_that_no_node_has_to_grow_tells_nothing_of_before(bench: Bench) -> None:
+    bench.driver.expands_on_node = False
+    await bench.bind()
+    await bench.ask("2Gi")
+    await bench.reaches("", "2Gi")
+    assert await bench.had_before() is None
 
 
 async def test_a_size_is_written_down_before_the_driver_is_asked_for_it(bench: Bench) -> None:
@@ -242,6 +271,16 @@ async def test_another_size_is_not_tried_while_the_first_may_still_happen(bench:
     assert set(bench.sizes()) == {5}
 
 
+async def test_a_volume_grows_once_more_when_nodes_have_done_their_part(bench: Bench) -> None:
+    await bench.bind()
+    await bench.ask("2Gi")
+    await bench.reaches("NodeResizePending", "2Gi")
+    await bench.ask("3Gi")
+    await bench.write_status({"capacity": {"storage": "2Gi"}, "allocatedResourceStatuses": None})
+    await bench.reaches("NodeResizePending", "3Gi")
+    assert (bench.sizes(), await bench.size()) == ([2, 3], "3Gi")
+
+
 async def test_a_smaller_size_is_tried_after_the_driver_has_said_no(bench: Bench) -> None:
     """Scenario 103."""
     bench.driver.answer("ControllerExpandVolume", refusal(StatusCode.DEADLINE_EXCEEDED))
@@ -300,6 +339,15 @@ async def test_a_claim_whose_driver_has_not_registered_waits_for_it(
         await bench.bind()
         await bench.ask("2Gi")
         await bench.register()
+        await bench.reaches("NodeResizePending", "2Gi")
+
+
+async def test_a_claim_whose_secret_is_missing_waits_for_it(store: LocalStore, driver: ScriptedCSIDriver) -> None:
+    async with expander(store, driver, backoff=PATIENT) as bench:
+        await bench.bind(controller_expand_secret_ref=SecretReference(namespace="vault", name="key"))
+        await bench.ask("2Gi")
+        await bench.reaches("ControllerResizeInProgress", "2Gi")
+        await bench.put(Secret(metadata=ObjectMeta(name="key", namespace="vault"), data={"password": b"hunter2"}))
         await bench.reaches("NodeResizePending", "2Gi")
 
 

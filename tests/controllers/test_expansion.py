@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from mooring.controllers.expansion import Decision, Grow, TryNodeAgain, Withdraw, decide, larger, with_conditions
+from mooring.controllers.expansion import (
+    Decision,
+    Grow,
+    Settle,
+    TryNodeAgain,
+    Withdraw,
+    decide,
+    larger,
+    with_conditions,
+)
 from mooring.kube.objects.meta import Condition, ObjectMeta, ObjectReference
 from mooring.kube.objects.pod import ResourceRequirements
 from mooring.kube.objects.storage import (
@@ -64,6 +73,22 @@ def test_a_volume_that_is_too_small_grows_to_what_was_begun_or_to_what_is_asked(
 
 
 @pytest.mark.parametrize(
+    ("state", "decision"),
+    [
+        (PENDING, None),
+        (NODE_BUSY, None),
+        (NODE_CANNOT, Grow(KEY, "3Gi")),
+        (CONTROLLER_BUSY, Grow(KEY, "2Gi")),  # it is to be written down
+        ("", Grow(KEY, "3Gi")),
+    ],
+)
+def test_a_volume_that_has_grown_grows_again_only_after_nodes_have_followed(
+    state: str, decision: Decision | None
+) -> None:
+    assert decide(claim("3Gi", state=state, allocated="2Gi"), volume("2Gi")) == decision
+
+
+@pytest.mark.parametrize(
     ("state", "allocated", "decision"),
     [
         (PENDING, "2Gi", None),
@@ -95,6 +120,14 @@ def test_a_size_that_could_not_be_had_is_given_up_when_nobody_asks_for_more(stat
 def test_a_claim_that_has_what_it_asks_for_is_left_alone(request_: str) -> None:
     assert decide(claim(request_), volume("1Gi")) is None
     assert decide(claim(request_, allocated="1Gi"), volume("2Gi")) is None
+
+
+@pytest.mark.parametrize(("size", "decision"), [("2Gi", Settle(KEY)), ("1Gi", Settle(KEY)), ("3Gi", None)])
+def test_what_a_claim_had_before_is_kept_in_mind_until_it_has_all_of_its_volume(
+    size: str, decision: Decision | None
+) -> None:
+    noted = ObjectMeta(name="pv", annotations={"volume.alpha.kubernetes.io/pre-resize-capacity": "1Gi"})
+    assert decide(claim("2Gi", held="2Gi"), structs.replace(volume(size), metadata=noted)) == decision
 
 
 def test_a_size_that_the_driver_may_still_give_is_finished_whatever_is_asked_now() -> None:

@@ -23,6 +23,8 @@ class Line(LocalStore):
     def __init__(self, store: LocalStore) -> None:
         self._behind = store
         self.cut = False
+        self.answers_after = 0.0  # seconds, once a change has been made
+        self.changed_at = 0.0
 
     async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT:
         self._check()
@@ -36,7 +38,10 @@ class Line(LocalStore):
         self, kind: Kind[ObjectT], namespace: str, name: str, merge: Mapping[str, Any], *, subresource: str = ""
     ) -> ObjectT:
         self._check()
-        return await self._behind.patch(kind, namespace, name, merge, subresource=subresource)
+        written = await self._behind.patch(kind, namespace, name, merge, subresource=subresource)
+        self.changed_at = asyncio.get_running_loop().time()
+        await asyncio.sleep(self.answers_after)
+        return written
 
     def _check(self) -> None:
         if self.cut:
@@ -154,6 +159,23 @@ async def test_a_leader_that_cannot_renew_ends_its_work_before_another_begins() 
         assert len(first.terms) == 1
         for task in running:
             task.cancel()
+
+
+@in_virtual_time
+async def test_a_leader_counts_from_when_it_asked_and_not_from_when_it_was_answered() -> None:
+    at_work: set[str] = set()
+    async with LocalStore() as store, asyncio.TaskGroup() as tasks:
+        only = Candidate(store, "a", at_work)
+        running = tasks.create_task(only.run())
+        await asyncio.sleep(60)
+        only.line.answers_after = 6.0
+        await asyncio.sleep(5)
+        only.line.cut = True  # the change that is under way is answered, and nothing after it
+        await asyncio.sleep(60)
+        ((_, ended),) = only.terms
+        assert ended is not None
+        assert ended <= only.line.changed_at + 10.0  # 15 seconds after it, another one may lead
+        running.cancel()
 
 
 @in_virtual_time

@@ -66,7 +66,14 @@ class CSIBench:
     """A node whose attachments are objects beside it, and a driver that can come and go."""
 
     def __init__(
-        self, socket: str, *, name: str = NAME, orders: bool = False, asks_drivers: bool = False, timeout: float = 60.0
+        self,
+        socket: str,
+        *,
+        name: str = NAME,
+        orders: bool = False,
+        asks_drivers: bool = False,
+        attached_by_others: bool = False,
+        timeout: float = 60.0,
     ) -> None:
         self.name = name
         self.drivers = Drivers(timeout=timeout)
@@ -76,6 +83,7 @@ class CSIBench:
         self.node = MemoryNode(
             plugins=lambda context: [self._plugin(context)],
             settings=Settings(root=ROOT, node_name=NODE, backoff_initial=0.01, backoff_maximum=0.02),
+            attached_by_others=attached_by_others,
         )
         self.driver = ScriptedCSIDriver(self.node.host, socket, name=name)
         self.node.put(claim("data"))

@@ -30,6 +30,8 @@ from mooring.kube.objects.storage import (
 )
 from mooring.stubs import csi_pb2 as csi
 from mooring.testing.scripted_csi_driver import Answer, ControllerAbility
+from mooring.world import planner
+from mooring.world.changes import Noticed
 from mooring.world.presence import Presence
 from mooring.world.spec import VolumeSpec
 
@@ -52,6 +54,14 @@ def socket(tmp_path: Path) -> str:
 async def bench(socket: str) -> AsyncIterator[CSIBench]:
     """A node that awaits attachments of others."""
     bench = CSIBench(socket)
+    yield bench
+    await bench.drivers.close()
+
+
+@pytest.fixture
+async def told(socket: str) -> AsyncIterator[CSIBench]:
+    """The same, and in the status of its Node others write what they have attached."""
+    bench = CSIBench(socket, attached_by_others=True)
     yield bench
     await bench.drivers.close()
 
@@ -230,6 +240,38 @@ async def test_a_driver_that_turns_out_to_need_no_attaching_serves_the_pod_that_
         await bench.fails_with("there is no VolumeAttachment")
         bench.describe(attach_required=False)
         await bench.mount()
+
+
+async def test_why_others_do_not_attach_a_volume_is_told_with_what_it_waits_for(told: CSIBench) -> None:
+    async with told.running():
+        manager, noticed = told.node.manager, list[str]()
+        manager.subscribe(lambda change: noticed.append(change.message) if isinstance(change, Noticed) else None)
+        told.node.add_pod(WEB)
+        (name,) = manager.get_volumes_in_use()
+        manager.status_heard()
+        manager.attachments_told({})
+        assert manager.awaited_attachments() == {}
+        manager.mark_volumes_as_reported_in_use([name])
+        assert manager.awaited_attachments() == {name: SPEC}
+        for _ in range(2):
+            manager.attachments_failed({name: "no such disk"})
+        assert noticed == ["volume 'pv-data' is not attached: no such disk"]
+        assert planner.plan(manager.desired.volumes[name], None, manager.gates).waits[0].detail == "no such disk"
+        manager.attachments_told({name: ""})
+        assert manager.awaited_attachments() == {}
+
+
+async def test_a_driver_whose_object_comes_after_the_pod_needs_no_word_of_whoever_attaches(told: CSIBench) -> None:
+    async with told.running():
+        manager = told.node.manager
+        told.node.add_pod(WEB)
+        (name,) = manager.get_volumes_in_use()
+        manager.mark_volumes_as_reported_in_use([name])
+        manager.attachments_told({})
+        told.describe(attach_required=False)
+        await told.mount()
+        assert manager.get_volumes_in_use() == []
+        await told.unmount()
 
 
 async def test_a_pod_keeps_what_it_has_when_its_driver_needs_no_attaching_any_more(bench: CSIBench) -> None:

@@ -43,6 +43,7 @@ INLINE = pod("web", Volume(name="scratch", csi=CSIVolumeSource(driver=NAME, volu
 REFUSES = Answer(code=StatusCode.INVALID_ARGUMENT, words="no", happens=False)
 RAW = pod("web", claimed("data", "data"), devices=["data"])
 DEVICES = f"{ROOT}/plugins/kubernetes.io/csi/volumeDevices"
+_WAY_IN = ["NodeStageVolume", "NodePublishVolume"]
 SILENT = Answer(code=StatusCode.DEADLINE_EXCEEDED)
 
 
@@ -177,6 +178,33 @@ async def test_a_label_is_an_option_of_the_mount_for_drivers_that_take_it(
     assert list(stage.volume_capability.mount.mount_flags) == flags
     assert list(publish.volume_capability.mount.mount_flags) == flags
     assert ("seLinuxMountContext" in data) is mounts_labels
+
+
+async def test_a_label_that_a_kubelet_wrote_down_is_found_and_another_pod_gets_the_volume_with_its_own(
+    bench: Bench,
+) -> None:
+    bench.describe(CSIDriverSpec(attach_required=False, se_linux_mount=True))
+    bench.node.facts = replace(bench.node.facts, selinux=True)
+    alone = volume()
+    bench.node.put(structs.replace(alone, spec=structs.replace(alone.spec, access_modes=("ReadWriteOncePod",))))
+    first, second = (
+        pod(name, claimed("data", "data"), security=PodSecurityContext(se_linux_options=SELinuxOptions(level=level)))
+        for name, level in (("web", "s0:c1"), ("next", "s0:c2"))
+    )
+    async with bench.running():
+        await bench.mount(first)
+    bench.node.host.remove_tree(bench.node.paths.intents_dir)
+    bench.node.new_manager()
+    async with bench.running():
+        bench.node.add_pod(second)
+        await bench.until(lambda: bench.driver.methods()[-1] == "NodeUnpublishVolume")
+        await bench.mount(second)
+        (held,) = bench.node.manager.actual.volumes.values()
+        assert held.label == "system_u:object_r:container_file_t:s0:c2"
+    again = [*_WAY_IN, "NodeUnpublishVolume", "NodeUnstageVolume", *_WAY_IN]
+    assert bench.driver.methods() == again
+    stages = bench.driver.requests(csi.NodeStageVolumeRequest)
+    assert [stage.volume_capability.mount.mount_flags[0][-4:-1] for stage in stages] == [":c1", ":c2"]
 
 
 async def test_a_volume_waits_for_its_driver_and_goes_on_when_it_registers(bench: Bench) -> None:

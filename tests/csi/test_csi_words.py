@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from mooring.csi.access_modes import Mode, access_mode
+from mooring.csi.access_modes import access_mode
 from mooring.csi.drivers import Capabilities
 from mooring.csi.names import Identity, Places, attachment_name, inline_handle, split_volume_name, volume_name
 from mooring.csi.publish import gives_to_group, publish_request
@@ -31,6 +31,8 @@ from mooring.testing.memory_host import MemoryHost
 from mooring.testing.sample_objects import pod
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
+
+Mode = csi.VolumeCapability.AccessMode
 
 STAGES = Capabilities(stages=True)
 WEB = pod("web")
@@ -90,7 +92,8 @@ def test_a_data_file_of_a_kubelet_is_read_and_unknown_keys_are_passed_over() -> 
     data = decoded(raw)
     assert (data.identity, data.spec_vol_id) == (Identity(driver="d", handle="h"), "pv")
     assert decoded(encoded(data)) == data
-    assert json.loads(encoded(data))["attachmentID"] == "csi-1"
+    known = b'{"attachmentID":"csi-1","driverName":"d","nodeName":"n","specVolID":"pv","volumeHandle":"h"}\n'
+    assert encoded(data) == known
 
 
 def test_a_data_file_that_makes_no_sense_is_not_taken_for_a_missing_one() -> None:

@@ -203,6 +203,13 @@ def test_a_limit_below_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None
     assert "can have -1 volumes" in caplog.text
 
 
+async def test_a_csi_node_that_belongs_to_nobody_is_adopted(bench: Bench) -> None:
+    await bench.store.create(CSINode(metadata=ObjectMeta(name=NAME)))
+    await bench.install()
+    (owner,) = (await bench.csi_node()).metadata.owner_references
+    assert owner.uid == (await bench.node()).metadata.uid
+
+
 async def test_a_driver_that_goes_leaves_only_its_labels(bench: Bench) -> None:
     """Scenario 34."""
     await bench.install(topology={ZONE: "a"})

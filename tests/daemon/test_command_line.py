@@ -55,6 +55,17 @@ def test_the_version_is_printed(mooring: CommandLine) -> None:
         (["apply"], "Missing option '-f'"),
         (["apply", "-f", "/nowhere/x.yaml"], "cannot read '/nowhere/x.yaml': there is no such file or directory."),
         (["plan", "/nowhere"], "cannot read '/nowhere': there is no such file or directory."),
+        (
+            ["controller", "--kubeconfig", "/nowhere"],
+            "/nowhere: cannot read the kubeconfig: No such file",
+        ),
+        (["controller", "--controllers", "chaos"], "--controllers: cannot run 'chaos': there is no such controller."),
+        (
+            ["controller", "--controllers", "-*"],
+            "--controllers: cannot run nothing: no controller is left",
+        ),
+        (["controller", "--lease", "mine"], "--lease: cannot use 'mine': NAMESPACE/NAME is expected."),
+        (["controller", "--metrics-address", "here"], "--metrics-address: cannot use 'here': HOST:PORT is expected."),
         (["completion", "tcsh"], "'tcsh' is not one of 'bash', 'fish', 'zsh'"),
         (["--config", "/nowhere.toml", "get", "pods"], "/nowhere.toml: cannot read the settings file"),
     ],
@@ -229,3 +240,18 @@ def test_what_the_completion_script_asks_for_is_answered() -> None:
     asked = {**os.environ, "_MOORING_COMPLETE": "bash_complete", "COMP_WORDS": "mooring ex", "COMP_CWORD": "1"}
     ended = subprocess.run([sys.executable, "-m", "mooring"], env=asked, text=True, capture_output=True, check=False)
     assert ended.stdout == "plain,explain\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "heavy"),
+    [
+        ("mooring.daemon.instance", ("grpc._cython", "google.protobuf", "cryptography", "aiohttp")),
+        ("mooring.daemon.agent", ("grpc._cython", "google.protobuf", "cryptography")),
+    ],
+)
+def test_a_daemon_loads_nothing_that_only_drivers_or_clusters_need(program: str, heavy: tuple[str, ...]) -> None:
+    asked = f"""
+import sys, mooring.daemon.serve, mooring.daemon.command_line, {program}
+print([name for name in {heavy} if name in sys.modules])
+"""
+    assert subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout == "[]\n"

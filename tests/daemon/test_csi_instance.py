@@ -13,6 +13,7 @@ from tests.observe.conftest import Observed, observed
 from mooring.csi.attachments import finalizer
 from mooring.csi.handler import CSIHandler
 from mooring.daemon.claim_status import ApiClaimStatus
+from mooring.engine.pending import Backoff
 from mooring.errors import NotYet
 from mooring.kube.api import LIST_ALL, NotFound
 from mooring.kube.local_store import LocalStore
@@ -30,6 +31,7 @@ from mooring.kube.objects.storage import (
     VolumeAttachmentSpec,
 )
 from mooring.observe.events import EventRecorder
+from mooring.observe.stored_events import StoredEvents
 from mooring.stubs import csi_pb2 as csi
 from mooring.testing.memory_host import MemoryHost
 from mooring.testing.scripted_csi_driver import ALL_ABILITIES, Ability, Answer, ControllerAbility, ScriptedCSIDriver
@@ -114,7 +116,11 @@ def manifests(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def served(
-    manifests: Path, driver: ScriptedCSIDriver, *, attach: str = "local", registered: bool = True
+    manifests: Path,
+    driver: ScriptedCSIDriver,
+    *,
+    attach: str = "local",
+    registered: bool = True,
 ) -> AsyncIterator[Served]:
     async with driver.serving(), observed(manifests, host=driver.host, attach=attach, **SOON) as seen:
         served = Served(seen, driver)
@@ -187,6 +193,18 @@ async def test_a_driver_that_dies_while_it_attaches_is_asked_again_by_the_next_p
     async with served(manifests, driver) as here:
         await here.until_detached()
     assert driver.attached == set()
+
+
+async def test_a_volume_whose_detach_had_failed_is_forgotten_when_its_attachment_goes(
+    manifests: Path, driver: ScriptedCSIDriver
+) -> None:
+    driver.answer("ControllerUnpublishVolume", Answer(code=StatusCode.INTERNAL))
+    async with served(manifests, driver) as here:
+        await here.seen.mounted("web")
+        # From here on whoever orders rests for ever after a failure; whoever carries orders out does not.
+        here.seen.instance.manager.reconciler.pending.backoff = Backoff(initial=3600.0, maximum=3600.0)
+        (manifests / "pod.yaml").unlink()
+        await here.until_detached()
 
 
 async def test_who_awaits_attachments_of_others_says_what_it_waits_for(
@@ -282,7 +300,7 @@ async def test_a_registry_that_cannot_be_watched_is_a_finding(manifests: Path, d
 # -- the status of claims ----------------------------------------------------------------------------------------------
 async def test_the_status_of_a_claim_is_written_only_as_it_was_seen() -> None:
     async with LocalStore() as store:
-        events = EventRecorder(store, node_name="here", now=lambda: "now", lifetime=60.0)
+        events = EventRecorder(StoredEvents(store, node_name="here", now=lambda: "now", lifetime=60.0))
         writer = ApiClaimStatus(store, events)
         made = await store.create(PersistentVolumeClaim(metadata=ObjectMeta(name="data", namespace="shop")))
         seen = {"metadata": {"resourceVersion": made.metadata.resource_version}}

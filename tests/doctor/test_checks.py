@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from msgspec import structs
+
 from mooring.doctor.examination import examine, is_clean
 from mooring.doctor.findings import Diagnosis, RemoveEmptyDirectory, Severity, UnmountBind, UnmountEmptyTmpfs
 from mooring.doctor.snapshot import Entry, Flavour, Knowledge, Machine, Survey, Use
@@ -129,7 +131,7 @@ def test_an_empty_tmpfs_is_unmounted_only_of_a_pod_that_is_surely_gone() -> None
 
 def test_a_tmpfs_that_is_seen_elsewhere_stays_mounted() -> None:
     mount = tmpfs(VOLUME)
-    other = replace(mount, id=3, path="/elsewhere")
+    other = structs.replace(mount, id=3, path="/elsewhere")
     found = replace(survey(entries(VOLUME), GONE, mount), empty_mounts=frozenset((mount.id,)))
     found = replace(found, mounts=MountTable([DISK, mount, other]))
     assert told(found, "mount")[0].repair == ()
@@ -137,7 +139,7 @@ def test_a_tmpfs_that_is_seen_elsewhere_stays_mounted() -> None:
 
 def test_a_bind_mount_is_undone_only_when_its_files_are_seen_elsewhere() -> None:
     place = "pods/u1/volume-subpaths/data/main/0"
-    mount = replace(tmpfs(place), device=DISK.device, root="/srv/data", fs_type="ext4", source="/dev/sda1")
+    mount = structs.replace(tmpfs(place), device=DISK.device, root="/srv/data", fs_type="ext4", source="/dev/sda1")
     alone = survey(entries(place), GONE, mount)
     seen = replace(alone, sources={mount.id: "/srv/data"})
     assert told(alone, "mount")[0].repair == ()
@@ -151,13 +153,13 @@ def test_secrets_on_a_disk_are_an_error() -> None:
 
 
 def test_a_mount_that_became_read_only_is_told() -> None:
-    mount = replace(tmpfs(VOLUME), fs_type="ext4", options=("rw", "relatime", "ro"))
+    mount = structs.replace(tmpfs(VOLUME), fs_type="ext4", options=("rw", "relatime", "ro"))
     known = Knowledge(certain=True, pods={"u1": "default/web"})
     assert [each.where for each in told(survey(entries(VOLUME), known, mount), "read-only")] == [mount.path]
 
 
 def test_a_mount_that_is_meant_to_be_read_only_is_not_told() -> None:
-    mount = replace(tmpfs(VOLUME), fs_type="ext4", options=("ro", "relatime", "rw"))
+    mount = structs.replace(tmpfs(VOLUME), fs_type="ext4", options=("ro", "relatime", "rw"))
     known = Knowledge(certain=True, pods={"u1": "default/web"})
     assert told(survey(entries(VOLUME), known, mount), "read-only") == []
 

@@ -109,6 +109,21 @@ async def test_resuming_ends_the_pause_and_keeps_counting() -> None:
 
 
 @in_virtual_time
+async def test_resuming_all_lets_nothing_rest() -> None:
+    subject = ScriptedSubject()
+    for job in (Job("a"), Job("b")):
+        subject.want(job)
+        subject.fail(job, 3)
+    async with running_reconciler(subject) as reconciler:
+        reconciler.touch("a")
+        reconciler.touch("b")
+        await asyncio.sleep(2)
+        reconciler.resume_all()
+        await asyncio.sleep(1)
+    assert subject.starts() == [0.0, 0.0, 0.5, 0.5, 1.5, 1.5, 2.0, 2.0]
+
+
+@in_virtual_time
 async def test_forgetting_lets_the_next_wish_start_at_once_and_count_from_one() -> None:
     subject = ScriptedSubject()
     subject.want(Job("a"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -48,7 +49,7 @@ stamps = (f"..2026_01_02_03_04_05.{number:010}" for number in itertools.count())
 
 
 def write(host: Host, place: str, files: dict[str, PayloadFile]) -> WriteReport:
-    return write_payload(host, place, files, stamp=next(stamps))
+    return write_payload(host, place, files, stamp=stamps.__next__)
 
 
 def shown(host: Host, place: str) -> dict[str, bytes]:
@@ -138,7 +139,7 @@ def test_a_vanished_data_directory_has_nothing_to_remove(host: Host, place: str)
 
 def test_the_first_write_makes_links_through_the_data_directory(host: Host, place: str) -> None:
     files = payload(foo__bar="1", foo__baz="2") | {"secret": PayloadFile(data=b"3", mode=0o666)}
-    assert write_payload(host, place, files, stamp="..2026_01_01_00_00_00.1").changed
+    assert write_payload(host, place, files, stamp=lambda: "..2026_01_01_00_00_00.1").changed
     assert host.names_in(place) == ["..2026_01_01_00_00_00.1", "..data", "foo", "secret"]
     assert host.read_link(f"{place}/..data") == "..2026_01_01_00_00_00.1"
     assert host.read_link(f"{place}/foo") == "..data/foo"
@@ -189,7 +190,7 @@ def test_ownership_is_set_once_per_real_write_before_anyone_can_look(host: Host,
 
     files = payload(foo="1")
     for stamp in ("..2026_1", "..2026_2"):
-        write_payload(host, place, files, stamp=stamp, set_ownership=set_ownership)
+        write_payload(host, place, files, stamp=partial(str, stamp), set_ownership=set_ownership)
     assert seen == [(True, None)]
 
 
@@ -200,7 +201,7 @@ def test_a_failure_to_set_ownership_leaves_the_old_data_in_force(host: Host, pla
     write(host, place, payload(foo="old"))
     before = host.names_in(place)
     with pytest.raises(PermissionError):
-        write_payload(host, place, payload(foo="new"), stamp=next(stamps), set_ownership=fail)
+        write_payload(host, place, payload(foo="new"), stamp=stamps.__next__, set_ownership=fail)
     assert shown(host, place) == {"foo": b"old"}
     assert host.names_in(place) == before
 
@@ -229,7 +230,7 @@ def test_data_directories_out_of_use_are_collected(host: Host, place: str) -> No
 
 def test_a_name_drawn_twice_is_no_obstacle(host: Host, place: str) -> None:
     for text in ("1", "2", "3"):
-        write_payload(host, place, payload(foo=text), stamp="..2026_01_01_00_00_00.1")
+        write_payload(host, place, payload(foo=text), stamp=lambda: "..2026_01_01_00_00_00.1")
     assert shown(host, place) == {"foo": b"3"}
     assert len(data_directories(host, place)) == 1
 

@@ -21,7 +21,7 @@ class Killed(BaseException):
 
 def write(host: MemoryHost, files: Files, stamp: str) -> None:
     payload = {path: PayloadFile(data=data, mode=0o644) for path, data in files.items()}
-    write_payload(host, PLACE, payload, stamp=stamp)
+    write_payload(host, PLACE, payload, stamp=lambda: stamp)
 
 
 def files_below(host: MemoryHost, directory: str) -> Files:
@@ -78,7 +78,7 @@ def killed_at_each_step(*written: Files) -> Iterator[MemoryHost]:
             yield host
             moment += 1
         else:
-            assert moment > 20, "the writer must have been killed at many moments"
+            assert moment >= 20, "the writer must have been killed at many moments"
             return
 
 

@@ -104,6 +104,78 @@ async def watched(answer: Answer) -> list[WatchEvent[ConfigMap]]:
         return [event async for event in events]
 
 
+# -- away and back -----------------------------------------------------------------------------------------------------
+async def test_a_server_that_could_do_nothing_is_looked_at_until_it_is_ready() -> None:
+    seen: list[web.Request] = []
+    broken = status(500, message="etcd is away")
+    async with (
+        asyncio.timeout(30),
+        standing_in(answering((500, broken, {}), (500, broken, {}), (200, {}, {}), seen=seen)) as url,
+        ApiServer(Access(server=url)) as api,
+    ):
+        with pytest.raises(InternalError, match="etcd is away"):
+            await api.get(CONFIG_MAP, "default", "a")
+        await api.until_back()
+    assert [request.path for request in seen[1:]] == ["/readyz", "/readyz"]
+
+
+async def test_a_server_that_gave_no_answer_is_looked_at_until_it_is_there() -> None:
+    async with standing_in(answering((200, {}, {}))) as url:
+        pass
+    async with asyncio.timeout(30), ApiServer(Access(server=url)) as api:
+        with pytest.raises(ConnectionRefused):
+            await api.get(CONFIG_MAP, "default", "a")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await api.until_back()
+
+
+async def test_one_request_that_fails_again_and_again_does_not_make_a_ready_server_come_back() -> None:
+    looks = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal looks
+        if request.path == "/readyz":
+            looks += 1
+            return web.Response(text="ok")
+        return web.json_response(status(500, message="this one is broken"), status=500)
+
+    async with (
+        asyncio.timeout(30),
+        standing_in(answer) as url,
+        ApiServer(Access(server=url)) as api,
+        asyncio.TaskGroup() as tasks,
+    ):
+        back = tasks.create_task(api.until_back())
+        while looks < 2:
+            with pytest.raises(InternalError, match="broken"):
+                await api.get(CONFIG_MAP, "default", "a")
+            await asyncio.sleep(0.1)
+        assert not back.done()
+        back.cancel()
+
+
+async def test_an_answer_that_is_cut_is_none() -> None:
+    looks = [503, 200]
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/readyz":
+            return web.Response(status=looks.pop(0))
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(b"{")
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async with asyncio.timeout(30), standing_in(answer) as url, ApiServer(Access(server=url)) as api:
+        with pytest.raises(ConnectionRefused, match="in the middle of its answer") as failure:
+            await api.get(CONFIG_MAP, "default", "a")
+        assert api.trouble is failure.value
+        await api.until_back()
+        assert api.trouble is None
+
+
 # -- refusals ----------------------------------------------------------------------------------------------------------
 async def test_a_server_that_asks_for_patience_is_asked_again() -> None:
     seen: list[web.Request] = []
@@ -156,6 +228,21 @@ async def test_a_name_does_not_lead_anywhere_else() -> None:
     ):
         await api.get(CONFIG_MAP, "default", "../secrets/key?x=1")
     assert seen[0].raw_path == "/api/v1/namespaces/default/configmaps/..%2Fsecrets%2Fkey%3Fx%3D1"
+
+
+# -- deletions ---------------------------------------------------------------------------------------------------------
+async def test_who_deletes_needs_no_right_to_read() -> None:
+    seen: list[web.Request] = []
+    gone, left = status(200, status="Success"), config_map(key="value")
+    async with (
+        standing_in(answering((200, gone, {}), (200, left, {}), seen=seen)) as url,
+        ApiServer(Access(server=url)) as api,
+    ):
+        assert await api.delete(CONFIG_MAP, "default", "a") is None
+        held = await api.delete(CONFIG_MAP, "default", "a")
+    assert held is not None
+    assert held.data == {"key": "value"}
+    assert [request.method for request in seen] == ["DELETE", "DELETE"]
 
 
 # -- credentials -------------------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ def test_a_version_nobody_knows_is_refused_with_the_right_one() -> None:
     [
         ("", "it is required and missing"),
         ("certificates", "it is not PEM"),
-        ("note\n" + to_pem([ONE]), "there is text outside of the PEM blocks, before block 1"),
-        (to_pem([ONE]) + "note", "there is text outside of the PEM blocks, after the last one"),
+        (to_pem([ONE]) + "-----BEGIN CERTIFICATE-----\nMAN", "it has a PEM block without a beginning or an end"),
+        (to_pem([ONE]) + "-----END CERTIFICATE-----", "it has a PEM block without a beginning or an end"),
         (
             to_pem([ONE]) + to_pem([TWO]).replace("CERTIFICATE", "PRIVATE KEY"),
             "PEM block 2 is a 'PRIVATE KEY', and only CERTIFICATE is allowed",
@@ -66,6 +66,12 @@ def test_a_version_nobody_knows_is_refused_with_the_right_one() -> None:
 )
 def test_only_certificates_may_be_in_it(text: str, why: str) -> None:
     assert problem(read(text)) == ("spec.trustBundle", why)
+
+
+def test_notes_between_certificates_are_passed_over() -> None:
+    text = f"ours\n{to_pem([ONE])}theirs\n{to_pem([TWO])}end"
+    assert read(text).usable
+    assert certificates_in(text) == [ONE, TWO]
 
 
 def test_a_signer_is_part_of_the_name() -> None:

@@ -37,7 +37,7 @@ spec:
 
 
 def read(text: str) -> ManifestFile:
-    return read_manifests(text.encode(), origin="pods.yaml")
+    return read_manifests(text.encode(), origin="pods.yaml", keep_lines=True)
 
 
 def read_one(text: str) -> KubernetesObject:

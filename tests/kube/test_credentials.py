@@ -101,6 +101,18 @@ async def test_a_token_file_that_never_was_is_told(tmp_path: Path) -> None:
         await credentials(token_file=str(tmp_path / "empty")).authorization()
 
 
+async def test_a_token_in_the_kubeconfig_is_used_while_its_file_cannot_be_read(tmp_path: Path) -> None:
+    clock, file = Clock(), tmp_path / "token"
+    held = credentials(clock, token="inline", token_file=str(file))
+    assert await held.authorization() == "Bearer inline"
+    file.write_text("fresh")
+    clock.now += 60
+    assert await held.authorization() == "Bearer fresh"
+    file.unlink()
+    clock.now += 60
+    assert await held.authorization() == "Bearer fresh", "it is newer than the one in the kubeconfig"
+
+
 # -- programs ----------------------------------------------------------------------------------------------------------
 def program(directory: Path, script: str, **fields: object) -> ExecCommand:
     path = directory / "login"
@@ -225,6 +237,51 @@ async def test_certificate_files_are_read_again_when_they_are_replaced(tmp_path:
     assert await held.tls() is not first
 
 
+async def test_certificate_files_that_are_replaced_one_by_one_are_used_once_they_fit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority()
+    certificate, key = tmp_path / "me.crt", tmp_path / "me.key"
+    old, new = authority.sign("me"), authority.sign("me")
+    certificate.write_bytes(old.certificate)
+    key.write_bytes(old.key)
+    held = credentials(client_certificate_file=str(certificate), client_key_file=str(key))
+    first = await held.tls()
+    certificate.unlink()
+    assert await held.tls() is first
+    certificate.write_bytes(new.certificate)
+    assert await held.tls() is first, "it does not belong to the key"
+    assert await held.tls() is first
+    assert caplog.text.count("certificates of before") == 1
+    key.write_bytes(new.key)
+    assert await held.tls() is not first
+
+
+async def test_an_authority_in_a_file_is_read_again_when_it_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    old, new = Authority("old").pair.certificate, Authority("new").pair.certificate
+    file.write_bytes(old)
+    held = credentials(certificate_authority=old, certificate_authority_file=str(file))
+    first = await held.tls()
+    file.write_bytes(old + new)
+    both = await held.tls()
+    assert both is not None
+    assert len(both.get_ca_certs()) == 2
+    file.write_bytes(b"")
+    assert await held.tls() is both, "nobody else is trusted instead"
+    file.unlink()
+    assert await held.tls() is both
+    assert first is not both
+
+
+async def test_a_certificate_and_its_key_are_never_in_a_file_that_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Authority().sign("me")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert await credentials(client_certificate=pair.certificate, client_key=pair.key).tls() is not None
+
+
 async def test_a_program_may_print_another_certificate(tmp_path: Path) -> None:
     clock, pair = Clock(), Authority().sign("me")
     status = {
@@ -245,5 +302,7 @@ async def test_a_certificate_that_cannot_be_used_is_told() -> None:
         await credentials(client_certificate=b"nonsense", client_key=b"nonsense").tls()
     with pytest.raises(InvalidInput, match="kubeconfig"):
         await credentials(certificate_authority=b"nonsense").tls()
+    with pytest.raises(InvalidInput, match="is empty"):
+        await credentials(certificate_authority=b"\xff").tls()
     with pytest.raises(InvalidInput, match="No such file"):
         await credentials(client_certificate_file="/does/not/exist").tls()

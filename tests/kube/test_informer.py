@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from mooring.errors import MooringError
-from mooring.kube.api import AlreadyExists, ApiError, Expired, NotFound
+from mooring.kube.api import AlreadyExists, ApiError, Expired, NotFound, ObjectList
 from mooring.kube.delta_fifo import HIGH_WATER
 from mooring.kube.informer import InformerState, SharedIndexInformer
 from mooring.kube.listener import Handler
@@ -18,7 +18,17 @@ from mooring.kube.objects import Pod
 from mooring.kube.objects.kinds import POD
 from mooring.kube.reflector import ReflectorOptions
 from mooring.testing.informer_bench import STEADY_BACKOFF, RecordingHandler, pod, running, settle
-from mooring.testing.scripted_api import ScriptedApi, StayOpen, Step, added, bookmark, failed, modified
+from mooring.testing.scripted_api import (
+    ScriptedApi,
+    StayOpen,
+    Step,
+    added,
+    bookmark,
+    failed,
+    modified,
+    nonsense,
+    unreadable,
+)
 from mooring.testing.virtual_time import in_virtual_time
 
 
@@ -276,3 +286,60 @@ async def _write_something(store: LocalStore, source: random.Random) -> None:
                 await store.delete(POD, "ns", name)
     except (AlreadyExists, NotFound):
         return
+
+
+# -- objects that cannot be read ---------------------------------------------------------------------------------------
+@in_virtual_time
+async def test_an_object_that_cannot_be_read_any_more_stays_as_it_was_known(caplog: pytest.LogCaptureFixture) -> None:
+    api = ScriptedApi()
+    first, last = [pod("a", 1), pod("b", 2), pod("c", 3)], [pod("a", 9)]
+    api.answer_lists(
+        ObjectList(items=first, resource_version="3"),
+        ObjectList(items=last, resource_version="9", unreadable=[nonsense(pod("b").key), nonsense("elsewhere/new")]),
+    )
+    api.answer_watches([failed(_error(Expired))], [StayOpen()])
+    informer, recorder = by_list(api), RecordingHandler()
+    informer.add_event_handler(recorder)
+    async with running(informer):
+        await api.finished.wait()
+        await settle()
+        assert recorder.heard == ["*a", "*b", "*c", "!c", "~a"]
+        assert {obj.metadata.name for obj in informer.indexer.list()} == {"a", "b"}
+    assert caplog.text.count("skipped what is listed of Pod") == 2
+
+
+@in_virtual_time
+async def test_a_change_that_cannot_be_read_is_skipped_and_the_next_one_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = ScriptedApi()
+    api.answer_lists(ObjectList(items=[pod("a", 1)], resource_version="1"))
+    api.answer_watches([unreadable(pod("a").key), added(pod("b", 3)), StayOpen()])
+    informer, recorder = by_list(api), RecordingHandler()
+    informer.add_event_handler(recorder)
+    async with running(informer):
+        await api.finished.wait()
+        await settle()
+    assert recorder.heard == ["*a", "+b"]
+    assert len(api.lists) == 1
+    assert "skipped an event of the watch on Pod" in caplog.text
+
+
+@in_virtual_time
+async def test_a_streaming_list_keeps_what_is_known_of_an_object_that_cannot_be_read() -> None:
+    api = ScriptedApi()
+    api.answer_watches(
+        [added(pod("a", 1)), added(pod("b", 2)), bookmark("2", ends_initial="true"), failed(_error(Expired))],
+        [unreadable(pod("a").key), bookmark("3", ends_initial="true"), StayOpen()],
+    )
+    informer, recorder = informer_of(api), RecordingHandler()
+    informer.add_event_handler(recorder)
+    async with running(informer):
+        await api.finished.wait()
+        await settle()
+    assert recorder.heard == ["*a", "*b", "!b"]
+
+
+def by_list(api: ScriptedApi) -> SharedIndexInformer[Pod]:
+    options = ReflectorOptions(watch_list=False, backoff=STEADY_BACKOFF)
+    return SharedIndexInformer(api, POD, options=options, random_source=random.Random(1))

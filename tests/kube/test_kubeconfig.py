@@ -65,6 +65,7 @@ def test_files_that_are_not_absolute_lie_beside_the_kubeconfig(tmp_path: Path) -
     user = {"client-certificate": "me.pem", "client-key": "/keys/me.key", "tokenFile": "token"}
     access = kubeconfig.load(write(tmp_path, cluster={"certificate-authority": "ca.pem"}, user=user))
     assert access.certificate_authority == b"authority"
+    assert access.certificate_authority_file == str(tmp_path / "ca.pem")
     assert access.client_certificate_file == str(tmp_path / "me.pem")
     assert access.client_key_file == "/keys/me.key"
     assert access.token_file == str(tmp_path / "token")
@@ -72,7 +73,8 @@ def test_files_that_are_not_absolute_lie_beside_the_kubeconfig(tmp_path: Path) -
 
 def test_data_in_the_file_goes_before_a_file(tmp_path: Path) -> None:
     cluster = {"certificate-authority": "missing", "certificate-authority-data": encoded("authority")}
-    assert kubeconfig.load(write(tmp_path, cluster=cluster)).certificate_authority == b"authority"
+    access = kubeconfig.load(write(tmp_path, cluster=cluster))
+    assert (access.certificate_authority, access.certificate_authority_file) == (b"authority", "")
 
 
 def test_data_may_be_broken_into_lines(tmp_path: Path) -> None:
@@ -114,8 +116,21 @@ def test_another_context_may_be_chosen(tmp_path: Path) -> None:
 
 
 def test_secrets_do_not_show(tmp_path: Path) -> None:
-    user = {"token": "hidden-1", "username": "me", "password": "hidden-2", "client-key-data": encoded("hidden-3")}
-    assert "hidden" not in repr(kubeconfig.load(write(tmp_path, user=user)))
+    user: dict[str, Any] = {
+        "token": "hidden-1",
+        "username": "me",
+        "password": "hidden-2",
+        "client-key-data": encoded("hidden-3"),
+    }
+    user |= {"exec": {"command": "login", "env": [{"name": "PIN", "value": "hidden-4"}]}}
+    cluster = {"proxy-url": "http://me:hidden-5@proxy:3128"}
+    assert "hidden" not in repr(kubeconfig.load(write(tmp_path, cluster=cluster, user=user)))
+
+
+def test_the_password_of_a_proxy_does_not_show_in_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no HTTP proxy") as mistake:
+        kubeconfig.load(write(tmp_path, cluster={"proxy-url": "socks5://me:hidden@proxy"}))
+    assert "hidden" not in str(mistake.value)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +142,7 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
         ({"users": None}, "no user named 'me'"),
         ({"cluster": {"server": "host:6443"}}, "https://host:6443"),
         ({"cluster": {"proxy-url": "socks5://host"}}, "no HTTP proxy"),
+        ({"cluster": {"proxy-url": "https://host"}}, "cannot be encrypted"),
         ({"cluster": {"certificate-authority": "missing.pem"}}, "No such file"),
         ({"user": {"client-key-data": "%%%"}}, "not base64"),
         ({"user": {"exec": {"args": []}}}, "names no command"),
@@ -160,7 +176,10 @@ def test_a_pod_finds_its_server_and_its_token(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(b"authority")
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
     assert kubeconfig.in_cluster(environment, directory=str(tmp_path)) == Access(
-        server="https://[fd00::1]:6443", certificate_authority=b"authority", token_file=f"{tmp_path}/token"
+        server="https://[fd00::1]:6443",
+        certificate_authority=b"authority",
+        certificate_authority_file=f"{tmp_path}/ca.crt",
+        token_file=f"{tmp_path}/token",
     )
 
 
@@ -169,26 +188,3 @@ def test_outside_of_a_cluster_there_is_nothing_to_find(tmp_path: Path) -> None:
         kubeconfig.in_cluster({}, directory=str(tmp_path))
     with pytest.raises(InvalidInput, match="authority"):
         kubeconfig.in_cluster({"KUBERNETES_SERVICE_HOST": "host"}, directory=str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("server", "proxy"),
-    [
-        ("https://cluster.example:6443", "http://proxy:3128"),
-        ("http://cluster.example", "http://plain:3128"),
-        ("https://inside.example:6443", ""),
-        ("https://deep.inside.example", ""),
-        ("https://127.0.0.1:6443", ""),
-        ("https://[::1]:6443", ""),
-        ("https://localhost:6443", ""),
-    ],
-)
-def test_proxies_come_from_the_environment_but_not_for_the_loopback(
-    monkeypatch: pytest.MonkeyPatch, server: str, proxy: str
-) -> None:
-    for name in ("https_proxy", "http_proxy", "no_proxy", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
-    monkeypatch.setenv("HTTP_PROXY", "http://plain:3128")
-    monkeypatch.setenv("NO_PROXY", "other.example,inside.example")
-    assert kubeconfig.proxy_from_environment(server) == proxy

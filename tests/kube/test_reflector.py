@@ -148,6 +148,21 @@ async def test_r10_refused_connections_wait_ever_longer_up_to_the_cap() -> None:
     assert bench.api.times[-1] == pytest.approx(0.250)
 
 
+@in_virtual_time
+async def test_a_server_that_is_back_is_asked_at_once_and_pauses_start_over() -> None:
+    bench = ReflectorBench(ReflectorOptions(watch_list=False, backoff=BackoffSettings(jitter=0.0)))
+    bench.api.answer_lists(*[error(ConnectionRefused)] * 7, listing(10))
+    bench.api.answer_watches([StayOpen()])
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(bench.reflector.run())
+        await asyncio.sleep(30)
+        assert len(bench.api.times) == 6, "the next try is at 50 s"
+        bench.reflector.hurry()
+        await asyncio.sleep(1)
+        running.cancel()
+    assert bench.api.times[6:] == [30.0, 30.8, 30.8]
+
+
 def internal_errors(count: int, pause_before: dict[int, float]) -> list[list[Any]]:
     return [[Pause(pause_before.get(number, 1.0)), failed(error(InternalError))] for number in range(count)]
 

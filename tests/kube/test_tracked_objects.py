@@ -15,11 +15,13 @@ from mooring.kube.api import (
     WATCH_ALL,
     ApiError,
     ConnectionRefused,
+    Expired,
     Forbidden,
     InternalError,
     ListOptions,
     NotFound,
     ObjectList,
+    TooLargeResourceVersion,
     WatchEvent,
     WatchOptions,
 )
@@ -29,7 +31,7 @@ from mooring.kube.object_tracking import replaces, retry_delay
 from mooring.kube.objects import ConfigMap, ObjectMeta, Secret
 from mooring.kube.objects.kinds import CONFIG_MAP, POD, SECRET, Kind, ObjectT
 from mooring.kube.tracked_objects import Fetch, ObjectKey, TrackedObjects, Watch
-from mooring.testing.scripted_api import ScriptedApi, StayOpen, added, failed, modified
+from mooring.testing.scripted_api import Pause, ScriptedApi, StayOpen, added, failed, modified, nonsense
 from mooring.testing.virtual_time import in_virtual_time
 
 A = ObjectKey(CONFIG_MAP, "shop", "a")
@@ -139,6 +141,9 @@ def once(found: object, tries: int) -> None:
     """Do not look again."""
 
 
+ONE_MAP = ObjectList(items=[ConfigMap(metadata=ObjectMeta(name="a", namespace="shop"))], resource_version="7")
+
+
 # -- watched -----------------------------------------------------------------------------------------------------------
 @in_virtual_time
 async def test_only_what_is_needed_is_asked_for_each_by_its_name() -> None:
@@ -188,11 +193,11 @@ async def test_a_watch_ends_when_the_last_owner_lets_go() -> None:
         assert store.open == 2
         tracked.need("one", [])
         await asyncio.sleep(1)
-        assert set(tracked.keys()) == {A, B}
+        assert set(tracked) == {A, B}
         tracked.need("two", [B])
         await asyncio.sleep(1)
         assert store.open == 1
-        assert list(tracked.keys()) == [B]
+        assert list(tracked) == [B]
         assert not tracked.is_known(A)
 
 
@@ -243,6 +248,68 @@ async def test_t21_an_immutable_object_is_watched_no_further_and_still_served() 
         assert store.open == 0
         assert (value(tracked, A), value(tracked, B)) == ("1", "2")
     assert [what for what in store.asked if what == "watch a"] == []
+
+
+@in_virtual_time
+async def test_an_immutable_object_that_was_made_anew_is_read_for_who_comes_later() -> None:
+    store = CountingStore()
+    await store.create(config_map("a", "1", immutable=True))
+    bench = Bench(store)
+    async with bench.running() as tracked:
+        tracked.need("one", [A])
+        assert await tracked.until_known([A], timeout=PATIENCE)
+        await store.delete(CONFIG_MAP, "shop", "a")
+        await store.create(config_map("a", "2", immutable=True))
+        await asyncio.sleep(100)
+        assert (value(tracked, A), store.asked) == ("1", ["list a"])
+        tracked.need("two", [A])
+        assert (tracked.is_known(A), tracked.is_served("one"), tracked.is_served("two")) == (True, True, False)
+        await tracked.until_served("two")
+        assert value(tracked, A) == "2"
+        await asyncio.sleep(100)
+    assert (store.asked, store.open) == (["list a", "list a"], 0)
+
+
+@in_virtual_time
+async def test_who_comes_later_waits_for_what_is_fetched_and_not_for_what_is_watched() -> None:
+    store = CountingStore()
+    await store.create(config_map("a", "1"))
+    await store.create(Secret(metadata=ObjectMeta(name="s", namespace="shop")))
+    bench = Bench(store, ConfigMap=Fetch(once), Secret=Watch())
+    async with bench.running() as tracked:
+        tracked.need("one", [A, S])
+        assert await tracked.until_known([A, S], timeout=PATIENCE)
+        await store.patch(CONFIG_MAP, "shop", "a", {"data": {"key": "2"}})
+        tracked.need("two", [A])
+        tracked.need("three", [S])
+        assert (tracked.is_served("two"), tracked.is_served("three")) == (False, True)
+        await tracked.until_served("two")
+        assert value(tracked, A) == "2"
+
+
+@in_virtual_time
+async def test_many_who_come_one_after_the_other_wait_each_for_one_read() -> None:
+    store = CountingStore()
+    await store.create(config_map("a", "1"))
+    bench = Bench(store, ConfigMap=Fetch(once))
+    async with bench.running() as tracked:
+        tracked.need("first", [A])
+        assert await tracked.until_known([A], timeout=PATIENCE)
+        clock = asyncio.get_running_loop().time
+        waits: list[float] = []
+
+        async def come(number: int) -> None:
+            await asyncio.sleep(number * 0.003)
+            began = clock()
+            tracked.need(f"pod {number}", [A])
+            await tracked.until_served(f"pod {number}")
+            waits.append(clock() - began)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(100):
+                tasks.create_task(come(number))
+    assert 0.01 <= max(waits) <= 0.021, "the read that was under way, and the next"
+    assert len(store.asked) <= 33
 
 
 @in_virtual_time
@@ -321,6 +388,83 @@ async def test_an_older_version_never_takes_the_place_of_a_newer_one() -> None:
         await api.finished.wait()
         assert value(tracked, A) == "last"
     assert len(bench.told) == 2
+
+
+@in_virtual_time
+async def test_a_server_that_was_restored_from_a_backup_is_believed() -> None:
+    api = ScriptedApi()
+    old, changed = config_map("a", "old", version="40", uid="u"), config_map("a", "changed", version="45", uid="u")
+    api.answer_lists(
+        ObjectList(items=[config_map("a", "new", version="90", uid="u")], resource_version="95"),
+        error(TooLargeResourceVersion),
+        ObjectList(items=[old], resource_version="42"),
+    )
+    api.answer_watches([failed(error(Expired))], [Pause(9.0), modified(changed), StayOpen()])
+    bench = Bench(api)
+    async with bench.running() as tracked:
+        tracked.need("pod", [A])
+        await bench.told_of(2)
+        assert value(tracked, A) == "old"
+        await bench.told_of(3)
+        assert value(tracked, A) == "changed"
+
+
+@in_virtual_time
+async def test_an_object_that_is_read_is_what_the_server_says_also_from_a_backup() -> None:
+    api = ScriptedApi()
+    api.answer_gets(config_map("a", "new", version="90", uid="u"), config_map("a", "old", version="40", uid="u"))
+    bench = Bench(api, ConfigMap=Fetch(lambda found, same: 60.0))
+    async with bench.running() as tracked:
+        tracked.need("pod", [A])
+        await bench.told_of(1)
+        await asyncio.sleep(61)
+        assert value(tracked, A) == "old"
+
+
+@in_virtual_time
+async def test_an_object_that_cannot_be_read_is_not_taken_for_a_missing_one() -> None:
+    api = ScriptedApi()
+    api.answer_lists(ObjectList(items=[], resource_version="7", unreadable=[nonsense("shop/a")]), ONE_MAP)
+    api.answer_watches([StayOpen()])
+    bench = Bench(api)
+    async with bench.running() as tracked:
+        tracked.need("pod", [A])
+        await asyncio.sleep(0.1)
+        assert not tracked.is_known(A)
+        assert isinstance(tracked.error(A), InternalError)
+        await bench.told_of(1)
+        assert tracked.get(A) is not None
+
+
+@in_virtual_time
+async def test_a_server_that_is_back_is_asked_at_once_for_all_that_could_not_be_read() -> None:
+    api = ScriptedApi()
+    api.answer_lists(*[error(ConnectionRefused)] * 7, ONE_MAP)
+    api.answer_gets(*[error(ConnectionRefused)] * 7, Secret(metadata=ObjectMeta(name="s", namespace="shop")))
+    api.answer_watches([StayOpen()])
+    bench = Bench(api, ConfigMap=Watch(), Secret=Fetch(once))
+    async with bench.running() as tracked:
+        tracked.need("pod", [A, S])
+        await asyncio.sleep(35)  # tries were at 0, 0.5, 1.5, 3.5, 7.5, 15.5 and 30.5 s
+        assert not tracked.is_known(A)
+        assert not tracked.is_known(S)
+        tracked.hurry()
+        assert await tracked.until_known([A, S], timeout=0.1)
+
+
+@in_virtual_time
+async def test_a_watch_that_cannot_be_opened_is_opened_as_soon_as_the_server_is_back() -> None:
+    api = ScriptedApi()
+    api.answer_lists(ONE_MAP)
+    api.answer_watches(*[error(ConnectionRefused)] * 7, [modified(config_map("a", "2", version="9")), StayOpen()])
+    bench = Bench(api)
+    async with bench.running() as tracked:
+        tracked.need("pod", [A])
+        await asyncio.sleep(35)
+        assert len(bench.told) == 1
+        tracked.hurry()
+        await asyncio.sleep(0.1)
+        assert len(bench.told) == 2
 
 
 # -- fetched -----------------------------------------------------------------------------------------------------------

@@ -205,6 +205,32 @@ def test_the_size_of_a_secret_counts_data_and_texts_together() -> None:
     assert [problem.field for problem in validate(secret)] == ["data"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "fields"),
+    [
+        ("Opaque", {}, []),
+        ("example.com/own", {}, []),
+        ("kubernetes.io/tls", {"tls.crt": ""}, ['data["tls.key"]']),
+        ("kubernetes.io/tls", {"tls.crt": "", "tls.key": ""}, []),
+        ("kubernetes.io/ssh-auth", {"ssh-privatekey": ""}, ["data.ssh-privatekey"]),
+        ("kubernetes.io/basic-auth", {"other": "x"}, ["data.username", "data.password"]),
+        ("kubernetes.io/basic-auth", {"password": ""}, []),
+        ("kubernetes.io/dockercfg", {}, ['data[".dockercfg"]']),
+        ("kubernetes.io/dockerconfigjson", {".dockerconfigjson": "{"}, ['data[".dockerconfigjson"]']),
+        ("kubernetes.io/dockerconfigjson", {".dockerconfigjson": "[]"}, ['data[".dockerconfigjson"]']),
+        ("kubernetes.io/dockerconfigjson", {".dockerconfigjson": "{}"}, []),
+        (
+            "kubernetes.io/service-account-token",
+            {},
+            ['metadata.annotations["kubernetes.io/service-account.name"]'],
+        ),
+    ],
+)
+def test_a_secret_holds_what_its_type_asks_for(kind: str, data: dict[str, str], fields: list[str]) -> None:
+    secret = Secret(metadata=ObjectMeta(name="s"), type=kind, string_data=data)
+    assert [problem.field for problem in validate(secret)] == fields
+
+
 LONG = "x" * 64
 
 

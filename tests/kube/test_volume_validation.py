@@ -61,6 +61,7 @@ def test_what_the_api_server_accepts_is_accepted_before_and_after_defaulting(sou
     [
         ("gitRepo: {repository: r, directory: ../x}", "gitRepo.directory", 'contains ".."'),
         ("hostPath: {path: /a/../b}", "hostPath.path", 'contains ".."'),
+        ("image: {}", "image.reference", "required"),
         ("nfs: {server: s, path: x}", "nfs.path", "is not an absolute path"),
         ("iscsi: {targetPortal: p, iqn: x}", "iscsi.iqn", "does not begin with iqn"),
         ("iscsi: {targetPortal: p, iqn: ''}", "iscsi.iqn", "required"),

@@ -181,3 +181,13 @@ async def test_an_error_in_the_initial_events_falls_back_to_a_list() -> None:
     await bench.run_script()
     assert list(bench.store.objects) == ["b"]
     assert bench.api.streams_closed == 2
+
+
+@in_virtual_time
+async def test_a_server_that_cannot_stream_is_complained_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    bench = ReflectorBench(BY_STREAM)
+    bench.api.answer_watches(error(), error(), error(), error(), error(), [StayOpen()])
+    bench.api.answer_lists(listing(10, "a"), listing(11, "a"), listing(12, "a"))
+    await bench.run_script()
+    assert len(bench.list_requests()) == 3
+    assert caplog.text.count("cannot stream Pod") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,8 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.kube import yaml_syntax
-from mooring.kube.yaml_builder import DEEPEST_NESTING, MOST_FAULTS
-from mooring.kube.yaml_loader import LARGEST_FILE, load_documents
+from mooring.kube.yaml_builder import DEEPEST_NESTING, MOST_FAULTS, Document
+from mooring.kube.yaml_loader import LARGEST_FILE, read_documents
+from mooring.kube.yaml_syntax import YamlFault
+
+
+@dataclass(frozen=True)
+class Loaded:
+    documents: tuple[Document, ...]
+    faults: tuple[YamlFault, ...]
+
+
+def load_documents(text: bytes) -> Loaded:
+    faults: list[YamlFault] = []
+    return Loaded(tuple(read_documents(text, faults)), tuple(faults))
 
 
 def load_one(text: str) -> Any:

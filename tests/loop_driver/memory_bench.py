@@ -78,8 +78,12 @@ class Bench:
         """A driver that knows nothing but what is on the machine."""
         self.options = replace(self.options, **options)  # type: ignore[arg-type]
         self.driver = self.new_driver()
-        async with serving(self.driver, self.socket), aio.insecure_channel(f"unix:{self.socket}") as channel:
+        sockets = {node: self.socket_of(node) for node in self.options.nodes}
+        async with serving(self.driver, sockets), aio.insecure_channel(f"unix:{self.socket}") as channel:
             yield Calls(channel)
+
+    def socket_of(self, node: str) -> str:
+        return self.socket if node == self.options.node_id else f"{self.socket}.{node}"
 
     def loops(self) -> list[str]:
         """The loop devices that have a file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grpc import StatusCode
+from grpc import StatusCode, aio
 from tests.loop_driver.driver_calls import MEBIBYTE, Calls, Mode, block, mount, refused
 from tests.loop_driver.memory_bench import STATE, Bench
 
@@ -194,3 +194,32 @@ async def test_a_driver_without_attachments_does_not_know_the_calls(bench: Bench
     async with bench.serving() as calls:
         request = csi.ControllerPublishVolumeRequest(volume_id="any", node_id="here", volume_capability=mount())
         await refused(calls.controller.ControllerPublishVolume(request), StatusCode.UNIMPLEMENTED)
+
+
+async def test_a_volume_is_attached_to_one_of_several_nodes_at_a_time_and_staged_only_there(bench: Bench) -> None:
+    async with (
+        bench.serving(attach=True, other_nodes=("there",)) as here,
+        aio.insecure_channel(f"unix:{bench.socket_of('there')}") as channel,
+    ):
+        there = Calls(channel)
+        assert (await there.node.NodeGetInfo(csi.NodeGetInfoRequest())).node_id == "there"
+        volume = (await here.create()).volume_id
+
+        async def attached(node: str) -> dict[str, str]:
+            request = csi.ControllerPublishVolumeRequest(volume_id=volume, node_id=node, volume_capability=mount())
+            return dict((await here.controller.ControllerPublishVolume(request)).publish_context)
+
+        async def detached(node: str) -> None:
+            await there.controller.ControllerUnpublishVolume(
+                csi.ControllerUnpublishVolumeRequest(volume_id=volume, node_id=node)
+            )
+
+        context = await attached("here")
+        await refused(attached("there"), StatusCode.FAILED_PRECONDITION)
+        await refused(there.stage(volume, context=context), StatusCode.FAILED_PRECONDITION)
+        await detached("there")  # from where it is not
+        await here.stage(volume, context=context)
+        await refused(detached("here"), StatusCode.FAILED_PRECONDITION)
+        await here.unstage(volume)
+        await detached("here")
+        await there.stage(volume, context=await attached("there"))

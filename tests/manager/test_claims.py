@@ -171,3 +171,10 @@ def test_a_volume_refers_to_its_claim_and_once_known_to_its_persistent_volume() 
     assert claim_references(owner, DATA, table()) == (of_claim,)
     assert claim_references(owner, DATA, table(claim("c"))) == (of_claim, of_volume)
     assert claim_references(owner, empty_dir("data"), table()) == ()
+
+
+def test_a_volume_that_a_claim_only_asks_for_is_not_referred_to() -> None:
+    """A node may not read it, and what a refusal costs in patience would be missing once the claim is bound."""
+    owner, wanting = pod("web", DATA), claim("c", phase="Pending")
+    assert wanting.spec.volume_name == "pv-c"
+    assert claim_references(owner, DATA, table(wanting)) == (ObjectRef("PersistentVolumeClaim", "default", "c"),)

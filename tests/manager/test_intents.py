@@ -7,6 +7,7 @@ import errno
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mooring.host.records import encode
 from mooring.kube.objects.meta import ObjectMeta
@@ -137,9 +138,9 @@ async def test_each_part_is_forgotten_when_it_is_gone(host: MemoryHost) -> None:
     intents = Intents(host, DIRECTORY)
     await intents.note(STAGING)
     await intents.note(MOUNTING)
-    intents.settle(Unmount(VOLUME, POD), replace(HELD, mounts={}))
+    intents.settle(Unmount(VOLUME, POD), structs.replace(HELD, mounts={}))
     assert [intent.operation for intent in written(host)] == ["mount_device"]
-    intents.settle(Unstage(VOLUME), replace(HELD, mounts={}, stage=Presence.ABSENT))
+    intents.settle(Unstage(VOLUME), structs.replace(HELD, mounts={}, stage=Presence.ABSENT))
     assert written(host) == []
     assert len(intents) == 0
 
@@ -171,3 +172,25 @@ async def test_a_record_under_another_name_is_not_believed(host: MemoryHost) -> 
     host.rename(f"{DIRECTORY}/{name}", f"{DIRECTORY}/0123.record")
     found = Intents(host, DIRECTORY).read()
     assert (found.intents, len(found.damaged)) == ((), 1)
+
+
+# -- SELinux labels ------------------------------------------------------------------------------------------------
+async def test_a_label_comes_back_and_without_one_the_record_is_as_it_always_was(host: MemoryHost) -> None:
+    intents = Intents(host, DIRECTORY)
+    await intents.note(STAGING)
+    (record,) = [host.read_file(f"{DIRECTORY}/{name}") for name in host.names_in(DIRECTORY)]
+    assert b"label" not in record
+    await intents.note(replace(STAGING, label="u:r:t:s0:c1,c2"))
+    assert [intent.label for intent in written(host)] == ["u:r:t:s0:c1,c2"]
+
+
+async def test_what_was_begun_in_this_run_of_the_machine_is_known_apart(host: MemoryHost) -> None:
+    intents = Intents(host, DIRECTORY)
+    await intents.note(STAGING)
+    assert intents.of_this_boot() == {VOLUME}
+    host.reboot()
+    later = Intents(host, DIRECTORY)
+    later.read()
+    assert later.of_this_boot() == frozenset()
+    await later.note(MOUNTING)
+    assert later.of_this_boot() == {VOLUME}

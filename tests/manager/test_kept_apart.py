@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mooring.host.durable_files import NEW
 from mooring.manager.intents import Intent, Intents

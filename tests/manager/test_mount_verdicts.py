@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.host.interface import MountFacts
 from mooring.host.mount_facts import shown_by

@@ -32,8 +32,8 @@ class KilledError(Exception):
     """The process ended here."""
 
 
-def disk_pod(name: str = "web", *, lun: int = 0) -> Pod:
-    source = ISCSIVolumeSource(target_portal=A, portals=(B,), iqn=IQN, lun=lun)
+def disk_pod(name: str = "web", *, lun: int = 0, portal: str = A) -> Pod:
+    source = ISCSIVolumeSource(target_portal=portal, portals=(B,), iqn=IQN, lun=lun)
     return pod(name, Volume(name="data", iscsi=source))
 
 
@@ -75,6 +75,20 @@ def test_after_a_restart_a_pod_that_stays_keeps_its_mount() -> None:
     node.new_manager()
     run_virtual(mount_for(node, disk_pod()))
     assert [mount.id for mount in bench.host.mounts()] == before
+
+
+def test_after_a_restart_a_disk_whose_portal_is_written_without_a_port_keeps_mount_and_name() -> None:
+    bench = IscsiBench()
+    node = MemoryNode(host=bench.host)
+    web = disk_pod(portal="10.0.0.1")
+    run_virtual(mount_for(node, web))
+    before = [mount.id for mount in bench.host.mounts()]
+    node.new_manager()
+    run_virtual(mount_for(node, web))
+    assert [mount.id for mount in bench.host.mounts()] == before
+    assert list(node.manager.actual.volumes) == [f"kubernetes.io/iscsi/10.0.0.1:{IQN}:0"]
+    run_virtual(take_down(node))
+    assert (bench.mounted(), bench.left(), bench.network.sessions) == ([], [], {})
 
 
 def calls_of_a_mount() -> int:

@@ -27,8 +27,8 @@ def volume(*terms: tuple[NodeSelectorRequirement, ...]) -> PersistentVolume:
 
 
 def test_a_volume_without_affinity_may_be_used_everywhere() -> None:
-    assert matches_node(PersistentVolume(), {})
-    assert matches_node(PersistentVolume(spec=PersistentVolumeSpec(node_affinity=VolumeNodeAffinity())), {})
+    assert matches_node(PersistentVolume(), "here", {})
+    assert matches_node(PersistentVolume(spec=PersistentVolumeSpec(node_affinity=VolumeNodeAffinity())), "here", {})
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,38 @@ def test_a_volume_without_affinity_may_be_used_everywhere() -> None:
     ],
 )
 def test_each_operator_holds_as_kubernetes_says(requirement: NodeSelectorRequirement, holds: bool) -> None:
-    assert matches_node(volume((requirement,)), LABELS) is holds
+    assert matches_node(volume((requirement,)), "here", LABELS) is holds
 
 
 def test_the_requirements_of_a_term_must_all_hold() -> None:
-    assert not matches_node(volume((needs("zone", "In", "a"), needs("cores", "Gt", "9"))), LABELS)
+    assert not matches_node(volume((needs("zone", "In", "a"), needs("cores", "Gt", "9"))), "here", LABELS)
 
 
 def test_one_term_is_enough() -> None:
-    assert matches_node(volume((needs("zone", "In", "b"),), (needs("zone", "In", "a"),)), LABELS)
+    assert matches_node(volume((needs("zone", "In", "b"),), (needs("zone", "In", "a"),)), "here", LABELS)
 
 
 def test_a_term_without_requirements_admits_nobody() -> None:
-    assert not matches_node(volume(()), LABELS)
+    assert not matches_node(volume(()), "here", LABELS)
 
 
 def test_an_affinity_without_terms_admits_nobody() -> None:
-    assert not matches_node(volume(), LABELS)
+    assert not matches_node(volume(), "here", LABELS)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "holds"),
+    [
+        (needs("metadata.name", "In", "here"), True),
+        (needs("metadata.name", "In", "there"), False),
+        (needs("metadata.name", "NotIn", "there"), True),
+        (needs("metadata.uid", "In", "here"), False),
+    ],
+)
+def test_a_term_may_name_its_node(requirement: NodeSelectorRequirement, holds: bool) -> None:
+    named = NodeSelectorTerm(match_fields=(requirement,))
+    also_labelled = NodeSelectorTerm(match_fields=(requirement,), match_expressions=(needs("zone", "In", "b"),))
+    for term, expected in ((named, holds), (also_labelled, False)):
+        affinity = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(term,)))
+        spec = PersistentVolumeSpec(node_affinity=affinity)
+        assert matches_node(PersistentVolume(spec=spec), "here", LABELS) is expected

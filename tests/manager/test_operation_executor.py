@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from mooring.errors import Doubtful, NotYet, Refused
 from mooring.kube.objects.pod import Pod, PodSecurityContext
@@ -216,7 +217,7 @@ async def test_an_unknown_plugin_is_refused() -> None:
     bench = Bench()
     bench.hold()
     bench.desired.forget_pod(WEB)
-    bench.actual.put(replace(bench.actual.volumes[V], plugin=PluginName("test/gone")))
+    bench.actual.put(structs.replace(bench.actual.volumes[V], plugin=PluginName("test/gone")))
     outcome = await bench.executor.execute(Unmount(V, WEB))
     assert (outcome.result, outcome.why) == (Result.REFUSED, "no volume plugin matched name: test/gone")
 

@@ -9,11 +9,13 @@ from mooring.kube.objects.pod import ConfigMap
 from mooring.kube.objects.volumes import Volume
 from mooring.manager.pods import PodManager
 from mooring.manager.populator import DesiredStateOfWorldPopulator
-from mooring.plugins.interface import ObjectRef
+from mooring.manager.volume_labels import VolumeLabels
+from mooring.plugins.interface import NodeFacts, ObjectRef
 from mooring.plugins.manager import VolumePluginManager
 from mooring.sources.object_table import ObjectTable
 from mooring.testing.sample_objects import claim, claimed, persistent_volume, pod, scripted
-from mooring.testing.scripted_plugin import ATTACHABLE, PLAIN, REFRESHING, Abilities, ScriptedPlugin
+from mooring.testing.scripted_plugin import ATTACHABLE, DEVICE_MOUNTABLE, PLAIN, REFRESHING, Abilities, ScriptedPlugin
+from mooring.world.actual import ActualStateOfWorld
 from mooring.world.changes import Change, ProblemArose
 from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.names import PodUid, VolumeName
@@ -43,6 +45,7 @@ class Bench:
         self.plugin = ScriptedPlugin(abilities)
         self.desired = DesiredStateOfWorld()
         self.pods, self.states, self.objects = PodManager(), States(), ObjectTable()
+        self.node = NodeFacts(name="node", memory=2**30, cpu_milli=1000)
         self.time = 0.0
         self.resumed: list[VolumeName] = []
         self.worked_out: list[PodUid] = []
@@ -53,6 +56,9 @@ class Bench:
             self.objects,
             self.pods,
             self.states,
+            VolumeLabels(
+                self.desired, ActualStateOfWorld(), node=lambda: self.node, any_access_mode=False, tell=self.told.append
+            ),
             clock=lambda: self.time,
             resume=self.resumed.append,
             worked_out=self.worked_out.append,
@@ -274,6 +280,14 @@ def test_an_object_that_content_comes_from_refreshes_just_its_volumes() -> None:
     revisions = {volume.mounts[WEB].spec.name: volume.mounts[WEB].revision for volume in bench.desired.volumes.values()}
     assert revisions == {"a": 1, "b": 0}
     assert bench.resumed == ["test/scripted/uid-web-a"]
+
+
+def test_a_volume_that_turns_out_to_need_no_attaching_is_wanted_without_it() -> None:
+    bench = Bench(ATTACHABLE)
+    bench.add("web", scripted("disk", follows="driver"))
+    bench.plugin.abilities = DEVICE_MOUNTABLE
+    bench.populator.object_changed(ObjectRef("ConfigMap", "default", "driver"))
+    assert not bench.desired.volumes[VolumeName("test/scripted/disk")].attachable
 
 
 def test_a_changed_spec_ends_the_pause_of_what_failed(bench: Bench) -> None:

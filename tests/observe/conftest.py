@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.web import Application, Request
+from aiohttp import ClientSession, UnixConnector
 
 from mooring.daemon.control import InstanceControl
 from mooring.daemon.instance import Instance, assemble
 from mooring.host.interface import Risk
 from mooring.observe.http import HttpApi
+from mooring.observe.http_server import Handler, serving
 from mooring.settings import Settings
 from mooring.testing.memory_host import MemoryHost
 
-Client = TestClient[Request, Application]
-
 
 class Observed:
-    """A running instance, the client of its API, and the directory of its manifests."""
+    """A running instance, its API and somebody else's client of it, and the directory of its manifests."""
 
-    def __init__(self, instance: Instance, host: MemoryHost, client: Client, manifests: Path) -> None:
-        self.instance, self.host, self.client, self.manifests = instance, host, client, manifests
+    def __init__(
+        self, instance: Instance, host: MemoryHost, api: HttpApi, client: ClientSession, manifests: Path
+    ) -> None:
+        self.instance, self.host, self.api, self.client, self.manifests = instance, host, api, client, manifests
 
     async def get(self, path: str, **query: str) -> Any:
         async with self.client.get(path, params=query) as response:
@@ -79,6 +81,19 @@ def manifests(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
+async def asked(handler: Handler, path: Path) -> AsyncIterator[ClientSession]:
+    """Somebody else's client of a handler that is served at a path."""
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(os.path.relpath(path))  # the whole path may be too long for a socket
+    connector = UnixConnector(os.path.relpath(path))
+    try:
+        async with serving(handler, bound), ClientSession("http://mooring", connector=connector) as client:
+            yield client
+    finally:
+        path.unlink()
+
+
+@asynccontextmanager
 async def observed(manifests: Path, *, host: MemoryHost | None = None, **settings: Any) -> AsyncIterator[Observed]:
     """Run an instance over the manifests until the end of the block. The same root may be run again."""
     host = host if host is not None else MemoryHost()
@@ -88,13 +103,10 @@ async def observed(manifests: Path, *, host: MemoryHost | None = None, **setting
     api = HttpApi(instance.status, instance.metrics, instance.store, InstanceControl(instance, lambda: None))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(instance.run())
-        async with TestClient(TestServer(api.application())) as client:
+        async with asked(api.answer, manifests.with_name("socket")) as client:
             async with asyncio.timeout(10):
                 await instance.pods.heard.wait()
-            try:
-                yield Observed(instance, host, client, manifests)
-            finally:
-                api.stop_streams()
+            yield Observed(instance, host, api, client, manifests)
         await instance.manager.stop()
         running.cancel()
     instance.journal.close()

@@ -12,6 +12,7 @@ from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.node import Event
 from mooring.kube.objects.pod import Pod
 from mooring.observe.events import EventRecorder
+from mooring.observe.stored_events import StoredEvents
 from mooring.testing.virtual_time import in_virtual_time
 from mooring.world.changes import Change, Finished, Noticed, ProblemArose, Started
 from mooring.world.names import PodUid, VolumeName
@@ -50,7 +51,9 @@ class Recording:
 async def recording(store: LocalStore | None = None, lifetime: float = 3600.0) -> AsyncIterator[Recording]:
     store = store if store is not None else LocalStore()
     loop = asyncio.get_running_loop()
-    recorder = EventRecorder(store, node_name="here", now=lambda: f"at {loop.time():.1f}", lifetime=lifetime)
+    recorder = EventRecorder(
+        StoredEvents(store, node_name="here", now=lambda: f"at {loop.time():.1f}", lifetime=lifetime)
+    )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(recorder.run())
         await asyncio.sleep(0)

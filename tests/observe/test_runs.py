@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import ClientSession
 from tests.observe.conftest import CONFIG, SECRET, Observed, observed
 
 from mooring.daemon.control import InstanceControl
 from mooring.errors import InvalidInput, MooringError, Refused
+from mooring.observe.http_server import serving
 from mooring.observe.shapes import SHAPES
 from mooring.runtimes.interface import RunPlan
 from mooring.runtimes.records import RunRecords
@@ -114,12 +116,14 @@ async def test_a_pod_that_is_not_ready_is_not_run(manifests: Path) -> None:
 
 
 async def test_over_a_network_nobody_may_run_pods(manifests: Path) -> None:
-    """The test's client comes over TCP, where the process at the other end cannot be seen."""
+    """Over TCP the process at the other end cannot be seen."""
     (manifests / "a.yaml").write_text(CONFIG + SECRET + POD)
-    async with observed(manifests) as node:
+    bound = socket.create_server(("127.0.0.1", 0))
+    async with observed(manifests) as node, serving(node.api.answer, bound), ClientSession() as client:
         await node.mounted("web")
-        response = await node.client.post("/v1/run", params={"pod": "web"}, data=ASKED)
+        at = f"http://127.0.0.1:{bound.getsockname()[1]}/v1/run"
+        response = await client.post(at, params={"pod": "web"}, data=ASKED)
         assert response.status == 409
-        assert json.loads(await response.text())["why"] == "the daemon does not see its process"
-        ended = await node.client.post("/v1/run/end", params={"uid": "none", "run": "none"})
+        assert (await response.json())["why"] == "the daemon does not see its process"
+        ended = await client.post(f"{at}/end", params={"uid": "none", "run": "none"})
         assert await ended.json() == {"done": True, "cause": None}

@@ -10,7 +10,7 @@ from mooring.host.programs import ProgramResult
 from mooring.kube.objects.meta import ObjectMeta, ObjectReference, SecretReference
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
 from mooring.kube.objects.volumes import ISCSIVolumeSource, Volume
-from mooring.plugins.interface import NodeFacts, Offer, PluginContext, Setup
+from mooring.plugins.interface import NodeFacts, Offer, PluginContext, Setup, StageWishes
 from mooring.plugins.iscsi import ISCSIPlugin
 from mooring.sources.object_table import ObjectTable
 from mooring.testing.memory_host import MemoryHost
@@ -156,10 +156,10 @@ class IscsiBench:
     def offer(self, spec: VolumeSpec) -> Offer:
         return self.plugin.offer(spec)
 
-    def stage(self, spec: VolumeSpec) -> str:
+    def stage(self, spec: VolumeSpec, label: str = "") -> str:
         stager = self.offer(spec).stager
         assert stager is not None
-        return run_virtual(stager.stage(spec, ""))
+        return run_virtual(stager.stage(spec, "", StageWishes(label=label)))
 
     def unstage(self, spec: VolumeSpec) -> None:
         stager = self.offer(spec).stager

@@ -219,6 +219,15 @@ def test_a_file_is_not_created_in_a_directory_that_is_missing(bench: PluginBench
     assert bench.host.look("/missing") is None
 
 
+@pytest.mark.parametrize("type_", ["DirectoryOrCreate", "FileOrCreate"])
+def test_nothing_is_created_where_a_link_to_nothing_stands(bench: PluginBench, type_: str) -> None:
+    bench.host.make_directories("/srv", 0o755)
+    bench.host.make_link("nothing", "/srv/link")
+    with pytest.raises(Refused, match="a link to nothing stands there"):
+        bench.set_up(host_path(type_, "/srv/link"))
+    assert bench.host.look("/srv/nothing") is None
+
+
 def test_without_a_type_nothing_is_checked_or_made(bench: PluginBench) -> None:
     assert bench.set_up(host_path("", "/nowhere")) == "/nowhere"
     assert bench.host.look("/nowhere") is None

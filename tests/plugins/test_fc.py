@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.errors import Doubtful, Refused
+from mooring.errors import Doubtful, MooringError, Refused
 from mooring.host.paths import Paths
 from mooring.host.programs import ProgramFailed, ProgramResult
 from mooring.kube.objects.meta import ObjectMeta
@@ -12,7 +12,7 @@ from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeSpec
 from mooring.kube.objects.volumes import FCVolumeSource, Volume
 from mooring.plugins.fc import FCPlugin
 from mooring.plugins.fc_disks import FCDisk, disk_of, parse_directory
-from mooring.plugins.interface import NodeFacts, PluginContext, Setup
+from mooring.plugins.interface import NodeFacts, PluginContext, Setup, StageWishes
 from mooring.sources.object_table import ObjectTable
 from mooring.testing.memory_host import MemoryHost
 from mooring.testing.sample_objects import pod
@@ -59,10 +59,10 @@ class FCBench:
         for path in paths:
             self.host.make_directories(f"/sys/block/{parent}/slaves/{path}", 0o755)
 
-    def stage(self, spec: VolumeSpec) -> str:
+    def stage(self, spec: VolumeSpec, label: str = "") -> str:
         stager = self.plugin.offer(spec).stager
         assert stager is not None
-        return run_virtual(stager.stage(spec, ""))
+        return run_virtual(stager.stage(spec, "", StageWishes(label=label)))
 
     def unstage(self, spec: VolumeSpec) -> None:
         stager = self.plugin.offer(spec).stager
@@ -119,6 +119,14 @@ def test_a_disk_is_found_by_port_and_lun_and_mounted(bench: FCBench) -> None:
     assert stage == f"{PLUGIN}/{WWN}-lun-1"
     assert bench.source_at(stage) == "/dev/sda"
     assert bench.host.read_file("/sys/class/scsi_host/host0/scan") == b"- - -"  # no multipath device was there
+
+
+def test_a_label_is_an_option_of_the_mount(bench: FCBench) -> None:
+    bench.show("sda", path_name())
+    assert bench.plugin.offer(by_wwn()).takes_labels
+    assert not bench.plugin.offer(raw()).takes_labels
+    with pytest.raises(MooringError, match="Unknown parameter 'context'"):  # a kernel that has no SELinux tells so
+        bench.stage(by_wwn(), "u:r:t:s0:c1,c2")
 
 
 def test_only_the_whole_lun_counts(bench: FCBench) -> None:
@@ -297,6 +305,13 @@ def test_a_directory_tells_the_disk(directory: str, disk: FCDisk | None) -> None
 def test_a_volume_that_names_no_disk_is_refused(source: FCVolumeSource) -> None:
     with pytest.raises(Refused):
         disk_of(VolumeSpec(volume=Volume(name="v", fc=source)))
+
+
+def test_a_volume_has_the_name_that_whoever_attaches_it_gives_it(bench: FCBench) -> None:
+    """plugins.md 5: identifiers as they are written."""
+    ports = FCVolumeSource(target_wwns=("0X50AA", "50bb"), lun=3, wwids=("w",))
+    assert bench.plugin.volume_name(VolumeSpec(volume=Volume(name="v", fc=ports))) == "[0X50AA 50bb]:3"
+    assert bench.plugin.volume_name(by_wwid("3600 508b")) == "[3600 508b]"
 
 
 def test_spaces_in_an_identifier_are_underscores_in_names() -> None:

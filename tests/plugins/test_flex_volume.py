@@ -37,7 +37,7 @@ STAGE = f"{ROOT}/plugins/kubernetes.io/flexvolume/example.com/nbd/mounts/data"
 class FlexBench:
     """The plugin of one driver. `answers` says how it replies to a command; others it does not support."""
 
-    def __init__(self, capabilities: Capabilities | None = None) -> None:
+    def __init__(self, capabilities: Capabilities | None = None, *, attached_by_others: bool = False) -> None:
         self.host = MemoryHost()
         self.objects = ObjectTable()
         self.answers: dict[str, dict[str, Any] | ProgramResult] = {}
@@ -49,6 +49,7 @@ class FlexBench:
             node=lambda: NodeFacts(name="node-1", memory=2**30, cpu_milli=1000),
             data_directory=lambda: "..data",
             tell=lambda _: None,
+            attached_by_others=attached_by_others,
         )
         driver = FlexDriver(self.host, DRIVER, PROGRAM)
         self.plugin = FlexVolumePlugin(context, driver, capabilities or Capabilities())
@@ -271,6 +272,14 @@ def test_a_volume_is_attached_waited_for_and_mounted_for_the_node(bench: FlexBen
         ("mountdevice", STAGE, "/dev/nbd1"),
     ]
     assert bench.calls()[1][2] == "node-1"
+
+
+def test_where_others_attach_the_driver_is_not_asked_to_attach_or_detach_here() -> None:
+    """operations.md, scenario 22."""
+    bench = FlexBench(attached_by_others=True)
+    assert bench.attach(flex()) == ""
+    bench.detach(flex())
+    assert bench.calls() == []
 
 
 def test_a_driver_that_fails_to_name_a_volume_does_not_attach_it(bench: FlexBench) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.plugins.iscsi_bench import IQN, ONE, PLUGIN, TWO, A, B, IscsiBench
 
-from mooring.errors import Doubtful, NotYet, Refused
+from mooring.errors import Doubtful, MooringError, NotYet, Refused
 from mooring.host.programs import ProgramResult
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Secret
@@ -47,6 +47,13 @@ def test_a_disk_is_discovered_logged_in_to_and_mounted(bench: IscsiBench) -> Non
     mounted = bench.host.mount_at(STAGE)
     assert mounted is not None
     assert mounted.source == "/dev/sdd0"
+
+
+def test_a_label_is_an_option_of_the_mount(bench: IscsiBench) -> None:
+    assert bench.offer(bench.inline()).takes_labels
+    assert not bench.offer(bench.persistent(block=True)).takes_labels
+    with pytest.raises(MooringError, match="Unknown parameter 'context'"):  # a kernel that has no SELinux tells so
+        bench.stage(bench.inline(), "u:r:t:s0:c1,c2")
 
 
 def test_staging_again_finds_the_work_done(bench: IscsiBench) -> None:
@@ -109,6 +116,7 @@ def test_the_record_is_there_before_the_first_session_and_tells_no_secret(bench:
     record = json.loads(seen[0])
     assert record == {
         "VolName": "data",
+        "TargetPortal": A,
         "Portals": [A],
         "Iqn": IQN,
         "Lun": "0",
@@ -311,6 +319,20 @@ def test_a_mounted_volume_is_found_again_by_its_disk_and_torn_down(bench: IscsiB
     later.unstage(found)
     assert bench.network.sessions == {}  # also at the portal that only the record knows
     assert (bench.mounted(), bench.left()) == ([], [])
+
+
+def test_a_volume_has_the_name_that_whoever_attaches_it_gives_it(bench: IscsiBench) -> None:
+    """plugins.md 5: the portal as it is written."""
+    assert bench.plugin.volume_name(bench.inline(portals=("10.0.0.1",))) == f"10.0.0.1:{IQN}:0"
+    assert bench.plugin.volume_name(bench.inline(portals=(A,))) == f"{A}:{IQN}:0"
+
+
+@pytest.mark.parametrize("portal", ["10.0.0.1", A])
+def test_a_mapped_volume_keeps_its_name_over_a_restart(bench: IscsiBench, portal: str) -> None:
+    spec = bench.persistent(block=True, portals=(portal,))
+    bench.set_up(spec)
+    found = bench.restarted().plugin.reconstruct_for(ONE, "pv", block=True)
+    assert bench.plugin.volume_name(found) == bench.plugin.volume_name(spec)
 
 
 def test_a_mapped_volume_is_found_again_and_torn_down(bench: IscsiBench) -> None:

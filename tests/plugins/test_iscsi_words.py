@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mooring.errors import Refused
@@ -66,8 +68,16 @@ def test_a_record_tells_the_whole_disk() -> None:
         interface="a:1:v",
         configured_interface="hw",
         initiator_name="iqn.me",
+        target_portal="a",
     )
     assert decode_record(encode_record(disk), DISK) == disk
+
+
+def test_a_record_that_does_not_tell_how_its_portal_was_written_has_it_with_its_port() -> None:
+    record = json.loads(encode_record(DISK))
+    del record["TargetPortal"]
+    disk = decode_record(json.dumps(record).encode(), DISK)
+    assert iscsi_disk.backing_name(iscsi_disk.source_of_disk(disk)) == "10.0.0.1:3260:iqn.2026.x:0"
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"VolName": "v"}', b'{"Portals": 3}'])

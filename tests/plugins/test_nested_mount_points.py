@@ -61,3 +61,11 @@ def test_a_mount_path_that_leads_out_of_the_container_is_refused_before_anything
     with pytest.raises(Refused, match=r"invalid container mount point foo/\.\./\.\./dir"):
         bench.set_up(volume, pod=pod)
     assert bench.host.look(bench.path(volume)) is None
+
+
+def test_what_is_mounted_over_a_file_hides_it(bench: PluginBench) -> None:
+    bench.config_map("c", a="1", b="2")
+    volume = Volume(name="v", config_map=ConfigMapVolumeSource(name="c"))
+    path = bench.set_up(volume, pod=bench.pod(volume, container("main", ("/dir",), ("/dir/a",))))
+    assert bench.mode(f"{path}/a") == 0o755
+    assert bench.host.read_file(f"{path}/b") == b"2"

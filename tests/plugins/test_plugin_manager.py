@@ -50,7 +50,7 @@ SOURCES = {
 DISKS = {
     "kubernetes.io/iscsi": (
         Volume(name="v", iscsi=ISCSIVolumeSource(target_portal="10.0.0.1", iqn="iqn.2026.x:y", lun=3)),
-        "10.0.0.1:3260:iqn.2026.x:y:3",
+        "10.0.0.1:iqn.2026.x:y:3",
     ),
     "kubernetes.io/fc": (Volume(name="v", fc=FCVolumeSource(target_wwns=("a1", "b2"), lun=2)), "[a1 b2]:2"),
 }

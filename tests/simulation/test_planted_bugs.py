@@ -10,7 +10,7 @@ from mooring.testing.simulation.runner import History, run_script
 from mooring.testing.simulation.script import from_json, to_json
 from mooring.testing.simulation.shrink import shrink
 
-MOST_HISTORIES = 400
+MOST_HISTORIES = 900
 
 
 def first_failure(plant: str) -> History | None:

@@ -15,6 +15,7 @@ from mooring.kube.objects.kinds import CONFIG_MAP, Kind
 from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.store_apply import Applied
 from mooring.sources.manifest_directory import ManifestDirectory
+from mooring.sources.manifest_files import ManifestFiles
 
 
 class CountingStore(LocalStore):
@@ -71,7 +72,7 @@ class Feeding:
 async def feeding(place: Path, *paths: Path, store: CountingStore | None = None) -> AsyncIterator[Feeding]:
     """Run a source over paths (the place itself when none are given) until the end of the block."""
     store = store if store is not None else CountingStore()
-    source = ManifestDirectory([str(path) for path in paths or (place,)], store, node_name="node")
+    source = ManifestDirectory([str(path) for path in paths or (place,)], store, ManifestFiles("node"))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(source.run())
         async with asyncio.timeout(10):

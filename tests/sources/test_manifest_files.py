@@ -56,6 +56,22 @@ def test_unchanged_files_are_not_opened_again(place: Path, monkeypatch: pytest.M
     assert (names(again), again.changed) == (["a", "b"], those(files[1]))
 
 
+def test_files_that_stay_as_they_are_give_the_same_reading(place: Path) -> None:
+    files = [f"{place}/a.yaml", f"{place}/b.yaml"]
+    for file in files:
+        Path(file).write_text(config_map(Path(file).stem))
+    reader = ManifestFiles("node")
+    assert reader.read(files).changed == those(*files)
+    settled = reader.read(files)
+    assert settled.changed == those()
+    assert reader.read(files) is settled
+    Path(files[0]).unlink()
+    assert reader.read(files).findings  # it is named and cannot be read
+    assert names(reader.read(files[1:])) == ["b"]
+    Path(files[0]).write_text(config_map("a", "2"))
+    assert (reader.read(files).changed, reader.read(files).changed) == (those(files[0]), those())
+
+
 def test_a_file_that_somebody_is_writing_is_left_until_they_are_done(place: Path) -> None:
     file = place / "a.yaml"
     file.write_text(config_map("a"))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mooring.kube.objects.volumes import Volume
 from mooring.world.actual import ActualMount, ActualStateOfWorld, ActualVolume, Failure
@@ -104,9 +103,10 @@ def test_the_index_by_pod_follows_mounts_that_go(actual: ActualStateOfWorld) -> 
     actual.put(held(one=Presence.PRESENT))
     actual.put(held(W, one=Presence.PRESENT))
     actual.put(held())
-    assert [name for name, _ in actual.mounts_of_pod(ONE)] == [W]
+    assert [name for name, _ in actual.mounts_of_pod(ONE)] == list(actual.names_of_pod(ONE)) == [W]
     actual.put(held(W))
     assert not actual.may_hold(ONE)
+    assert not actual.names_of_pod(ONE)
 
 
 def test_a_failure_can_be_cleared_for_one_pod(actual: ActualStateOfWorld) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Pod
@@ -204,10 +203,20 @@ def test_refreshing_asks_for_another_look_at_the_content(desired: DesiredStateOf
     assert changes == [V, V]
 
 
-def test_flags_of_a_volume_stay_as_its_first_pod_set_them(desired: DesiredStateOfWorld) -> None:
+def test_a_volume_that_turns_out_to_need_no_attaching_is_wanted_without_it(
+    desired: DesiredStateOfWorld, changes: Changes
+) -> None:
     desired.add(volume(attachable=True), ONE, mount())
-    desired.add(volume(attachable=False), TWO, mount())
-    assert desired.volumes[V].attachable
+    desired.add(volume(attachable=False), ONE, mount())
+    assert not desired.volumes[V].attachable
+    assert changes == [V, V]
+
+
+def test_other_flags_of_a_volume_stay_as_its_first_pod_set_them(desired: DesiredStateOfWorld) -> None:
+    desired.add(volume(attachable=False, refreshes=False), ONE, mount())
+    desired.add(volume(attachable=True, refreshes=True), TWO, mount())
+    assert not desired.volumes[V].attachable
+    assert not desired.volumes[V].refreshes
 
 
 def test_names_are_told_for_each_pod_alone(desired: DesiredStateOfWorld) -> None:
@@ -270,3 +279,11 @@ def test_a_world_that_nobody_listens_to_works_all_the_same() -> None:
     silent = DesiredStateOfWorld()
     silent.add(volume(), ONE, mount())
     assert V in silent.volumes
+
+
+def test_a_pod_that_is_known_not_to_get_a_volume_is_in_no_doubt(desired: DesiredStateOfWorld) -> None:
+    assert not desired.is_in_doubt(ONE)
+    desired.set_problem(ONE, "data", replace(UNBOUND, leaves_doubt=False))
+    assert not desired.is_in_doubt(ONE)
+    desired.set_problem(ONE, "other", UNBOUND)
+    assert desired.is_in_doubt(ONE)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import Volume
@@ -202,3 +201,11 @@ def test_the_verdict_names_the_most_serious_volume(states: tuple[VolumeState, ..
     assert not verdict.ready
     assert verdict.cause == f"volume '{worst}' is not ready: because of {worst}"
     assert verdict.volumes == reports
+
+
+def test_a_volume_mounted_with_another_label_is_not_ready_and_says_why() -> None:
+    told = report(replace(WISH, label="b"), replace(held(Presence.PRESENT), label="a"))
+    assert told.state is VolumeState.WAITING
+    assert told.cause is not None
+    assert "another SELinux label" in told.cause
+    assert "(a, and not b)" in told.cause

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mooring.kube.objects.volumes import Volume
 from mooring.world.actual import ActualMount, ActualVolume
@@ -262,3 +261,37 @@ def test_a_volume_found_on_disk_is_attached_or_not_as_others_tell() -> None:
     there = told_of_attachment(found, "/dev/told")
     assert (there.attachment, there.device_path) == (Presence.PRESENT, "/dev/told")
     assert told_of_attachment(found, "").device_path == "/dev/found"
+
+
+# -- SELinux labels ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("result", [Result.DONE, Result.UNKNOWN])
+@pytest.mark.parametrize("operation", [Stage(V), Mount(V, POD)])
+def test_what_is_or_may_be_mounted_first_decides_the_label(operation: Stage | Mount, result: Result) -> None:
+    """S16, D2, P3."""
+    after = apply_outcome(EMPTY, operation, Outcome(result=result, label="a"))
+    assert after.label == "a"
+    assert apply_outcome(after, Mount(V, OTHER), replace(DONE, label="b")).label == "a"
+    assert apply_outcome(EMPTY, operation, Outcome(result=result, label="")).label == ""
+    assert apply_outcome(EMPTY, operation, Outcome(result=result)).label is None
+
+
+@pytest.mark.parametrize("outcome", [REFUSED, NOT_YET])
+def test_what_was_not_mounted_has_no_label(outcome: Outcome) -> None:
+    assert apply_outcome(EMPTY, Stage(V), replace(outcome, label="a")).label is None
+    in_doubt = replace(mounted(Presence.UNCERTAIN), label="a")
+    refused = outcome.result is Result.REFUSED
+    assert apply_outcome(in_doubt, Mount(V, POD), replace(outcome, label="b")).label == (None if refused else "a")
+
+
+def test_the_label_goes_with_the_last_of_what_is_mounted() -> None:
+    held = replace(mounted(), stage=Presence.PRESENT, label="a")
+    unmounted = apply_outcome(held, Unmount(V, POD), replace(DONE, label="b"))
+    assert unmounted.label == "a"
+    assert apply_outcome(unmounted, Unstage(V), UNKNOWN).label == "a"
+    assert apply_outcome(unmounted, Unstage(V), replace(DONE, label="b")).label is None
+    assert apply_outcome(replace(mounted(), label="a"), Unmount(V, POD), DONE).label is None
+
+
+def test_taking_away_what_has_an_unknown_label_tells_nothing_of_it() -> None:
+    held = replace(mounted(), stage=Presence.UNCERTAIN)
+    assert apply_outcome(held, Unmount(V, POD), replace(DONE, label="b")).label is None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Pod
@@ -26,7 +25,7 @@ from mooring.world.operations import (
     Unmount,
     Unstage,
 )
-from mooring.world.planner import Gates, Plan, Reason, Wait, plan, plan_pod
+from mooring.world.planner import Gates, Plan, Reason, Wait, is_ready, plan, plan_pod, wants
 from mooring.world.presence import Attachability, Presence
 from mooring.world.spec import VolumeSpec
 
@@ -208,10 +207,30 @@ def test_a_volume_that_others_attach_waits_until_it_is_reported_in_use_and_attac
     assert plan(desired, None, gates) == Plan(waits=(Wait(None, Reason.NOT_REPORTED_IN_USE),))
     reported = replace(desired, reported_in_use=True)
     assert plan(reported, None, gates) == Plan(waits=(Wait(None, Reason.NOT_ATTACHED),))
-    assert plan(desired, None, replace(gates, attached=frozenset({V}))).waits == (
-        Wait(None, Reason.NOT_REPORTED_IN_USE),
-    )
-    assert plan(reported, None, replace(gates, attached=frozenset({V}))).operations == (Attach(V),)  # R04, R06
+    told = replace(gates, attach_errors={V: "no such disk"})
+    assert plan(desired, None, told).waits == (Wait(None, Reason.NOT_REPORTED_IN_USE),)
+    assert plan(reported, None, told).waits == (Wait(None, Reason.NOT_ATTACHED, "no such disk"),)
+    assert plan(desired, None, replace(gates, attached={V: ""})).waits == (Wait(None, Reason.NOT_REPORTED_IN_USE),)
+    assert plan(reported, None, replace(gates, attached={V: ""})).operations == (Attach(V),)  # R04, R06
+
+
+@pytest.mark.parametrize(
+    ("mode", "gates", "waits"),
+    [
+        ("ReadWriteOnce", Gates(status_heard=False), True),
+        ("ReadWriteOncePod", Gates(status_heard=False), True),
+        ("ReadWriteMany", Gates(status_heard=False), False),
+        ("ReadWriteOnce", Gates(status_heard=False, begun_since_boot=frozenset([V])), False),
+        ("ReadWriteOnce", OPEN, False),
+    ],
+)
+def test_after_a_boot_a_volume_for_one_node_waits_for_news_of_where_it_is(mode: str, gates: Gates, waits: bool) -> None:
+    volume = PersistentVolume(metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(access_modes=(mode,)))
+    spec = VolumeSpec(persistent_volume=volume)
+    desired = wanted(ONE, attachable=True, stageable=True, spec=spec)
+    expected = Plan(waits=(Wait(None, Reason.PERHAPS_ELSEWHERE),)) if waits else Plan(operations=(Stage(V),))
+    assert plan(desired, there(attachment=P), gates) == expected
+    assert plan(replace(desired, attachable=False), there(attachment=P), gates).operations == (Stage(V),)
 
 
 def test_a_volume_found_on_disk_and_attached_by_others_is_used_without_being_reported() -> None:
@@ -261,33 +280,44 @@ def test_a_volume_waits_until_a_namesake_of_another_type_is_gone() -> None:
 
 
 MAKE, REMOVE = MakePodDirectory(ONE), RemovePodDirectory(ONE)
+NOTHING, SHARED, OF_ITS_OWN = (False, False), (True, False), (True, True)  # what a pod wants
 
 
 @pytest.mark.parametrize(
-    ("known", "has_wishes", "directory", "may_hold", "heard", "expected"),
+    ("known", "wishes", "directory", "may_hold", "heard", "expected"),
     [
-        (True, False, A, False, False, (MAKE,)),
-        (True, False, U, False, True, (MAKE,)),  # a failed attempt, or found on disk: making it settles the doubt
-        (True, False, P, False, True, ()),
-        (True, True, A, False, True, ()),  # its mounts make it
-        (False, False, P, False, True, (REMOVE,)),
-        (False, False, U, False, True, (REMOVE,)),
-        (False, False, A, False, True, ()),
-        (False, False, P, True, True, ()),  # I10
-        (False, True, P, False, True, ()),
-        (False, False, P, False, False, ()),  # I1
+        (True, NOTHING, A, False, False, (MAKE,)),
+        (True, NOTHING, U, False, True, (MAKE,)),  # a failed attempt, or found on disk: making it settles the doubt
+        (True, NOTHING, P, False, True, ()),
+        (True, OF_ITS_OWN, A, False, True, ()),  # its mounts make it
+        (True, SHARED, A, False, True, (MAKE,)),  # it may be long until a stage lets it be mounted
+        (True, SHARED, P, False, True, ()),
+        (False, NOTHING, P, False, True, (REMOVE,)),
+        (False, NOTHING, U, False, True, (REMOVE,)),
+        (False, NOTHING, A, False, True, ()),
+        (False, NOTHING, P, True, True, ()),  # I10
+        (False, OF_ITS_OWN, P, False, True, ()),
+        (False, NOTHING, P, False, False, ()),  # I1
     ],
 )
 def test_pod_directories_are_made_and_removed_as_the_table_says(
     known: bool,
-    has_wishes: bool,
+    wishes: tuple[bool, bool],
     directory: Presence,
     may_hold: bool,
     heard: bool,
     expected: tuple[PodOperation, ...],
 ) -> None:
-    gates = Gates(sources_heard=heard)
-    planned = plan_pod(ONE, known=known, has_wishes=has_wishes, directory=directory, may_hold=may_hold, gates=gates)
+    has_wishes, is_made_by_mounts = wishes
+    planned = plan_pod(
+        ONE,
+        known=known,
+        has_wishes=has_wishes,
+        is_made_by_mounts=is_made_by_mounts,
+        directory=directory,
+        may_hold=may_hold,
+        gates=Gates(sources_heard=heard),
+    )
     assert planned == expected
 
 
@@ -340,3 +370,53 @@ def test_a_volume_that_one_pod_may_only_read_is_grown_through_another() -> None:
     reads = replace(wish.mounts[ONE], growth=Growth(held=10))
     held = replace(there(one=P, two=P), size=10)
     assert plan(replace(wish, mounts={**wish.mounts, ONE: reads}), held, OPEN).operations == (Expand(V, TWO),)
+
+
+# -- SELinux labels ------------------------------------------------------------------------------------------------
+def test_a_volume_mounted_with_another_label_is_taken_away_before_it_is_mounted_with_the_one_wanted() -> None:
+    """S14, S15."""
+    desired = replace(wanted(TWO, stageable=True, attachable=True), label="b")
+    waits = (Wait(None, Reason.OTHER_LABEL, "a, and not b"),)
+    held = replace(there(attachment=P, stage=P, one=P), label="a")
+    assert plan(desired, held, OPEN) == Plan(operations=(Unmount(V, ONE),), waits=waits)
+    unmounted = replace(there(attachment=P, stage=P), label="a")
+    assert plan(desired, unmounted, OPEN) == Plan(operations=(Unstage(V),), waits=waits)
+    assert plan(desired, there(attachment=P), OPEN) == Plan(operations=(Stage(V),))
+
+
+@pytest.mark.parametrize(("mounted", "label"), [("a", ""), ("", "a")])
+def test_no_label_is_another_one_too(mounted: str, label: str) -> None:
+    """S14."""
+    planned = plan(replace(wanted(ONE), label=label), replace(there(one=P), label=mounted), OPEN)
+    assert planned.operations == (Unmount(V, ONE),)
+    assert planned.waits == (Wait(None, Reason.OTHER_LABEL, f"{mounted or 'none'}, and not {label or 'none'}"),)
+
+
+@pytest.mark.parametrize(("mounted", "label"), [(None, "a"), ("a", None), ("a", "a"), (None, None)])
+def test_an_unknown_label_is_as_good_as_the_one_wanted(mounted: str | None, label: str | None) -> None:
+    assert plan(replace(wanted(ONE), label=label), replace(there(one=P), label=mounted), OPEN) == Plan()
+
+
+def test_a_volume_with_another_label_stays_while_nothing_may_be_taken_away() -> None:
+    desired, held = replace(wanted(TWO), label="b"), replace(there(one=P), label="a")
+    waits = plan(desired, held, Gates(sources_heard=False)).waits
+    assert [wait.reason for wait in waits] == [Reason.OTHER_LABEL, Reason.SOURCES_NOT_HEARD]
+    left = plan(desired, held, Gates(pods_with_containers={ONE: "main"}))
+    assert left.operations == ()
+    assert Wait(ONE, Reason.CONTAINERS_LEFT, "main") in left.waits
+
+
+def test_a_pod_wants_a_volume_only_as_it_should_be_mounted() -> None:
+    desired, held = replace(wanted(ONE), label="a"), replace(there(one=P), label="a")
+    assert wants(desired, held, ONE)
+    assert wants(desired, None, ONE)
+    assert not wants(desired, replace(held, label="b"), ONE)
+    assert not wants(desired, held, TWO)
+    assert not wants(None, held, ONE)
+
+
+@pytest.mark.parametrize(("presence", "label", "ready"), [(P, "a", True), (P, "b", False), (U, "a", False)])
+def test_a_pod_has_a_volume_when_it_is_mounted_as_it_should_be(presence: Presence, label: str, ready: bool) -> None:
+    desired = replace(wanted(ONE), label="a")
+    assert is_ready(desired, replace(there(one=presence), label=label), ONE) is ready
+    assert not is_ready(desired, None, ONE)

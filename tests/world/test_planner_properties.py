@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.pod import Pod
@@ -16,7 +16,7 @@ from mooring.world.desired import DesiredMount, DesiredVolume
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import Attach, Detach, Mount, Stage, Unmount, Unstage, VolumeOperation, pod_of
 from mooring.world.outcomes import Outcome, apply_outcome, begin
-from mooring.world.planner import Gates, plan
+from mooring.world.planner import Gates, has_other_label, plan
 from mooring.world.presence import Attachability, Presence, Result
 from mooring.world.spec import VolumeSpec
 
@@ -25,6 +25,7 @@ PLUGIN = PluginName("test/plugin")
 PODS = [PodUid(f"uid-{number}") for number in range(4)]
 pods = st.sampled_from(PODS)
 presences = st.sampled_from(Presence)
+labels = st.sampled_from([None, "", "a", "b"])
 there = st.sampled_from([Presence.UNCERTAIN, Presence.PRESENT])
 
 
@@ -54,6 +55,7 @@ def wishes(draw: st.DrawFn) -> DesiredVolume:
         stageable=draw(st.booleans()),
         refreshes=draw(st.booleans()),
         reported_in_use=draw(st.booleans()),
+        label=draw(labels),
         mounts=mounts,
     )
 
@@ -64,7 +66,7 @@ def holdings(draw: st.DrawFn) -> ActualVolume:
         pod: ActualMount(pod=pod, presence=draw(there), spec=spec(exclusive=False), revision=draw(st.integers(-1, 1)))
         for pod in draw(st.sets(pods))
     }
-    return ActualVolume(
+    held = ActualVolume(
         name=V,
         plugin=PLUGIN,
         spec=spec(exclusive=False),
@@ -74,6 +76,7 @@ def holdings(draw: st.DrawFn) -> ActualVolume:
         stage_reconstructed=draw(st.booleans()),
         mounts=mounts,
     )
+    return held if held.is_unmounted else replace(held, label=draw(labels))
 
 
 @st.composite
@@ -97,9 +100,22 @@ DESTRUCTIVE = (Unmount, Unstage, Detach)
 def test_a_wanted_pod_mount_is_never_unmounted(
     desired: DesiredVolume | None, actual: ActualVolume | None, gate: Gates
 ) -> None:
-    """I3."""
+    """I3: unless it has another SELinux label than is wanted."""
     wanted: Mapping[PodUid, DesiredMount] = desired.mounts if desired is not None else {}
-    assert not [op for op in plan(desired, actual, gate).operations if isinstance(op, Unmount) and op.pod in wanted]
+    unmounted = [op for op in plan(desired, actual, gate).operations if isinstance(op, Unmount) and op.pod in wanted]
+    assert not unmounted or is_other(desired, actual)
+
+
+def is_other(desired: DesiredVolume | None, actual: ActualVolume | None) -> bool:
+    return desired is not None and actual is not None and has_other_label(desired, actual)
+
+
+@given(wishes(), holdings(), gates())
+def test_nothing_is_mounted_beside_another_label(desired: DesiredVolume, actual: ActualVolume, gate: Gates) -> None:
+    """I12."""
+    operations = plan(desired, actual, gate).operations
+    if has_other_label(desired, actual):
+        assert not [op for op in operations if isinstance(op, Attach | Stage | Mount | Detach)]
 
 
 @given(desires, actuals, gates())
@@ -129,7 +145,7 @@ def test_a_device_goes_only_when_no_pod_has_or_may_have_it(
     if any(isinstance(op, Unstage | Detach) for op in operations):
         assert actual is not None
         assert not actual.mounts
-        assert desired is None
+        assert desired is None or is_other(desired, actual)
     if any(isinstance(op, Detach) for op in operations):
         assert actual is not None
         assert actual.stage is Presence.ABSENT
@@ -185,10 +201,13 @@ def done(desired: DesiredVolume | None, operation: VolumeOperation) -> Outcome:
     if isinstance(operation, Mount):
         assert desired is not None
         mount = desired.mounts[operation.pod]
-        return Outcome(result=Result.DONE, revision=mount.revision, spec=mount.spec, path="/mounted")
+        return Outcome(
+            result=Result.DONE, revision=mount.revision, spec=mount.spec, path="/mounted", label=desired.label
+        )
     if isinstance(operation, Attach):
         return Outcome(result=Result.DONE, device_path="/dev/v")
-    return Outcome(result=Result.DONE, path="/stage")
+    label = desired.label if desired is not None and isinstance(operation, Stage) else None
+    return Outcome(result=Result.DONE, path="/stage", label=label)
 
 
 @given(desires, actuals)
@@ -208,6 +227,7 @@ def test_successes_lead_to_what_is_wanted_and_then_nothing_is_planned(
         assert actual is None or actual.is_vacant
         return
     assert actual is not None
+    assert not has_other_label(desired, actual)
     settled = {pod for pod, mount in actual.mounts.items() if mount.presence is Presence.PRESENT}
     exclusive = any(mount.spec.is_exclusive for mount in desired.mounts.values())
     if not exclusive or len(desired.mounts) == 1:

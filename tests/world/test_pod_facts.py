@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.errors import Refused
 from mooring.kube.objects.meta import ObjectMeta
@@ -140,6 +141,15 @@ def test_the_memory_limit_of_the_pod_itself_wins() -> None:
     overall = ResourceRequirements(limits={"memory": "5Gi"})
     assert pod_facts.memory_limit(pod(container(limits={"memory": "1Gi"}), resources=overall)) == 5 * GI
     assert pod_facts.memory_limit(pod(container(), resources=ResourceRequirements(limits={"memory": 0}))) is None
+
+
+def test_what_the_sandbox_takes_comes_on_top_of_a_limit() -> None:
+    limited = pod(container(limits={"memory": "1Gi"}))
+    sandboxed = replace(limited, spec=replace(limited.spec, overhead={"memory": "1Gi", "ephemeral-storage": "1Gi"}))
+    assert pod_facts.memory_limit(sandboxed) == 2 * GI
+    assert pod_facts.ephemeral_storage_limit(sandboxed) == 0  # where there is none it makes none
+    overall = ResourceRequirements(limits={"memory": "5Gi"})
+    assert pod_facts.memory_limit(replace(sandboxed, spec=replace(sandboxed.spec, resources=overall))) == 6 * GI
 
 
 def test_a_pod_whose_own_resources_do_not_speak_of_memory_is_summed_up() -> None:

@@ -59,6 +59,21 @@ def test_a_volume_is_exclusive_when_its_only_access_mode_is_for_one_pod(
     assert not INLINE.is_exclusive
 
 
+@pytest.mark.parametrize(
+    ("modes", "one"),
+    [
+        (("ReadWriteOnce",), True),
+        (("ReadWriteOncePod",), True),
+        (("ReadWriteOnce", "ReadOnlyMany"), False),
+        (("ReadWriteMany",), False),
+        ((), False),
+    ],
+)
+def test_a_volume_is_for_one_node_when_no_access_mode_is_for_many(modes: tuple[str, ...], one: bool) -> None:
+    assert from_volume(modes=modes).is_for_one_node is one
+    assert not INLINE.is_for_one_node
+
+
 def test_the_group_comes_from_the_annotation_of_the_persistent_volume() -> None:
     assert from_volume(annotations={GID_ANNOTATION: "777"}).gid == "777"
     assert from_volume().gid == ""

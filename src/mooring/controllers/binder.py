@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from mooring.controllers.binding import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    PROVISIONERS,
+    AskProvisioner,
     AssignClass,
     Bind,
     Decision,
@@ -20,12 +22,14 @@ from mooring.controllers.binding import (
     decide_claim,
     decide_volume,
 )
-from mooring.controllers.protection import protect_claim, protect_volume
+from mooring.controllers.protection import protect_claim, protect_volume, releases
 from mooring.engine.pending import Slot
-from mooring.errors import MooringError
+from mooring.errors import InUse, MooringError
 from mooring.kube.api import Api
 from mooring.kube.objects.kinds import CLAIM, PERSISTENT_VOLUME
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.kube.quantity import parse_quantity
+from mooring.world.growth import PRE_RESIZE, STORAGE
 
 CLAIM_KEY, VOLUME_KEY = "claim:", "volume:"
 
@@ -50,10 +54,12 @@ class Binder:
         api: Api,
         around: Surroundings,
         *,
+        is_kept: Callable[[PersistentVolumeClaim], Awaitable[bool]],
         now: Callable[[], str],
-        tell: Callable[[PersistentVolumeClaim, str, str], None] = lambda claim, reason, message: None,
+        tell: Callable[[PersistentVolumeClaim, str, str], None],
     ) -> None:
         self._api = api
+        self._is_kept = is_kept  # whether a pod wants a claim, by what the API says this moment
         self._around = around
         self._now = now
         self._tell = tell  # events: claim, reason, message
@@ -88,7 +94,7 @@ class Binder:
 
     def slot(self, operation: Decision) -> Slot:
         match operation:
-            case Bind() | AssignClass() | SetClaimPhase() | SetClaimFinalizers():
+            case Bind() | AssignClass() | AskProvisioner() | SetClaimPhase() | SetClaimFinalizers():
                 return Slot(claim_key(operation.claim))
             case SetVolumePhase() | ReleaseVolume() | SetVolumeFinalizers():
                 return Slot(volume_key(operation.volume))
@@ -119,6 +125,9 @@ class Binder:
                 await self._bind(operation)
             case AssignClass():
                 await self._patch_claim(operation.claim, {"spec": {"storageClassName": operation.name}})
+            case AskProvisioner():
+                annotations = dict.fromkeys(PROVISIONERS, operation.provisioner)
+                await self._patch_claim(operation.claim, {"metadata": {"annotations": annotations}})
             case SetClaimPhase():
                 await self._patch_claim(operation.claim, {"status": self._phase(operation)}, subresource="status")
             case SetVolumePhase():
@@ -126,7 +135,7 @@ class Binder:
             case ReleaseVolume():
                 await self._release(operation)
             case SetClaimFinalizers():
-                await self._patch_claim(operation.claim, {"metadata": {"finalizers": list(operation.finalizers)}})
+                await self._protect(operation)
             case SetVolumeFinalizers():
                 await self._patch_volume(operation.volume, {"metadata": {"finalizers": list(operation.finalizers)}})
             case _:
@@ -155,10 +164,17 @@ class Binder:
         status = {
             "phase": "Bound",
             "accessModes": list(volume.spec.access_modes),
-            "capacity": dict(volume.spec.capacity),
+            "capacity": _capacity(volume),
             "conditions": None,
         }
         await self._patch_claim(operation.claim, {"status": status}, subresource="status")
+
+    async def _protect(self, operation: SetClaimFinalizers) -> None:
+        """What is not protected any more is gone: caches may be late, so that the API has the last word."""
+        claim = self._around.claims[operation.claim]
+        if releases(operation) and await self._is_kept(claim):
+            raise InUse(f"cannot let go of PersistentVolumeClaim {claim.key!r}", why="a pod uses it")
+        await self._patch_claim(operation.claim, {"metadata": {"finalizers": list(operation.finalizers)}})
 
     def _phase(self, operation: SetClaimPhase) -> Mapping[str, Any]:
         condition = {
@@ -185,3 +201,15 @@ class Binder:
     async def _patch_volume(self, name: str, merge: Mapping[str, Any], *, subresource: str = "") -> None:
         written = await self._api.patch(PERSISTENT_VOLUME, "", name, merge, subresource=subresource)
         self._written[volume_key(name)] = int(written.metadata.resource_version)
+
+
+def _capacity(volume: PersistentVolume) -> dict[str, Any]:
+    """What a claim has of a volume: what an earlier claim had, while nodes have yet to grow it to its size."""
+    before = volume.metadata.annotations.get(PRE_RESIZE)
+    if before is None:
+        return dict(volume.spec.capacity)
+    try:
+        parse_quantity(before)
+    except ValueError:  # somebody else wrote it
+        return dict(volume.spec.capacity)
+    return {**volume.spec.capacity, STORAGE: before}

@@ -12,6 +12,11 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+PROVISIONERS = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
+"""Annotations of a claim, with the same meaning: who is to make a volume for it."""
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Annotation with which a scheduler says where the first pod that uses a claim will run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,14 @@ class Bind:
 class AssignClass:
     claim: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskProvisioner:
+    """Nothing that exists fits: whoever makes volumes of this class is asked for one."""
+
+    claim: str
+    provisioner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class SetVolumeFinalizers:
     finalizers: tuple[str, ...]
 
 
-ClaimDecision = Bind | AssignClass | SetClaimPhase | SetClaimFinalizers
+ClaimDecision = Bind | AssignClass | AskProvisioner | SetClaimPhase | SetClaimFinalizers
 VolumeDecision = SetVolumePhase | ReleaseVolume | SetVolumeFinalizers
 Decision = ClaimDecision | VolumeDecision
 
@@ -78,6 +91,7 @@ class Surroundings:
     classes: Mapping[str, StorageClass]
     is_used: Callable[[PersistentVolumeClaim], bool]  # whether a pod wants it, or holds something of it
     fits_node: Callable[[PersistentVolume], bool]
+    has_provisioners: bool = False  # others make volumes for claims that ask them to
 
 
 def decide_claim(claim: PersistentVolumeClaim, around: Surroundings) -> Decision | None:
@@ -96,12 +110,30 @@ def decide_claim(claim: PersistentVolumeClaim, around: Surroundings) -> Decision
         default = default_class(around.classes)
         if default is not None:
             return AssignClass(claim.key, default)
+    provisioner = _provisioner_of(claim, around, delayed=delayed)
+    if provisioner is not None:
+        return _provisioned(claim, provisioner)
     return _pending(claim, *_why_unbound(claim, around, delayed=delayed))
 
 
 def _waits_for_pod(claim: PersistentVolumeClaim, around: Surroundings) -> bool:
     found = around.classes.get(class_of(claim))
     return found is not None and found.volume_binding_mode == "WaitForFirstConsumer" and not around.is_used(claim)
+
+
+def _provisioner_of(claim: PersistentVolumeClaim, around: Surroundings, *, delayed: bool) -> str | None:
+    """Who can be asked for a volume now."""
+    found = around.classes.get(class_of(claim)) if around.has_provisioners else None
+    if found is None or found.provisioner in ("", NO_PROVISIONER):
+        return None
+    return found.provisioner if not delayed or SELECTED_NODE in claim.metadata.annotations else None
+
+
+def _provisioned(claim: PersistentVolumeClaim, provisioner: str) -> AskProvisioner | SetClaimPhase | None:
+    if any(claim.metadata.annotations.get(each) != provisioner for each in PROVISIONERS):
+        return AskProvisioner(claim.key, provisioner)
+    why = f"Waiting for a volume to be created either by the external provisioner {provisioner!r} or manually"
+    return _pending(claim, "ExternalProvisioning", why)
 
 
 def _why_unbound(claim: PersistentVolumeClaim, around: Surroundings, *, delayed: bool) -> tuple[str, str]:

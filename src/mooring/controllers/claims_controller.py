@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mooring.controllers.binder import Binder, claim_key, volume_key
 from mooring.controllers.binding import Decision, Surroundings
+from mooring.controllers.protection import keeps_claim
 from mooring.engine.pending import Backoff, PendingOperations
 from mooring.engine.reconciler import Reconciler
 from mooring.errors import MooringError
-from mooring.kube.api import Api
+from mooring.kube.api import Api, ListOptions
 from mooring.kube.delta_fifo import Tombstone
 from mooring.kube.indexer import Indexer
 from mooring.kube.informer_factory import SharedInformerFactory
@@ -56,7 +57,8 @@ class ClaimsController:
     """Binds and protects. `is_held` says whether something of a claim's volume is or may be on this node.
 
     With `scheduled`, somebody else chooses volumes for claims that wait for their first consumer, as the scheduler of
-    a cluster does: those are bound only to volumes that name them.
+    a cluster does: those are bound only to volumes that name them, and pods without a node use nothing yet. Who makes
+    volumes for a class is asked for them there.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class ClaimsController:
         resync_interval: float,
         scheduled: bool = False,
     ) -> None:
-        self._factory = factory
+        self._api, self._factory = api, factory
         self._scheduled = scheduled
         self._is_held = is_held
         self._claims = factory.informer(CLAIM)
@@ -86,8 +88,9 @@ class ClaimsController:
             classes=_Cached(self._classes.indexer),
             is_used=self._is_used,
             fits_node=fits_node,
+            has_provisioners=scheduled,
         )
-        binder = Binder(api, self._around, now=now, tell=tell)
+        binder = Binder(api, self._around, is_kept=self._is_kept, now=now, tell=tell)
         self._reconciler: Reconciler[Decision, MooringError | None] = Reconciler(
             binder, PendingOperations(backoff), limit=1, resync_interval=resync_interval
         )
@@ -134,7 +137,15 @@ class ClaimsController:
     def _is_used(self, claim: PersistentVolumeClaim) -> bool:
         if self._scheduled and claim.metadata.deletion_timestamp is None:
             return False  # asked for one that is not deleted, this only decides whether a consumer has come
-        return bool(self._pods.indexer.by_index(PODS_BY_CLAIM, claim.key)) or self._is_held(claim)
+        return self._is_wanted(claim, self._pods.indexer.by_index(PODS_BY_CLAIM, claim.key)) or self._is_held(claim)
+
+    def _is_wanted(self, claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> bool:
+        return any(keeps_claim(pod, claim) if self._scheduled else claim.key in claims_of(pod) for pod in pods)
+
+    async def _is_kept(self, claim: PersistentVolumeClaim) -> bool:
+        pods = await self._api.list(POD, ListOptions(namespace=claim.metadata.namespace))
+        # A pod that cannot be read may be the one that wants it.
+        return bool(pods.unreadable) or self._is_wanted(claim, pods.items)
 
     def _claim_changed(self, claim: PersistentVolumeClaim) -> None:
         self._reconciler.resume(claim_key(claim.key))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-
-from grpc import StatusCode
 
 from mooring.controllers import expansion
 from mooring.controllers.attachdetach.requests import csi_spec, expand_request, source_of
@@ -15,6 +14,7 @@ from mooring.controllers.expansion import (
     IN_PROGRESS,
     Decision,
     Grow,
+    Settle,
     TryNodeAgain,
     Withdraw,
     larger,
@@ -33,9 +33,9 @@ from mooring.kube.objects.kinds import CLAIM, PERSISTENT_VOLUME
 from mooring.kube.objects.meta import Condition
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
 from mooring.kube.quantity import parse_quantity
-from mooring.world.growth import PENDING, STORAGE
+from mooring.world.growth import PENDING, PRE_RESIZE, STORAGE
 
-_INFEASIBLE = frozenset((StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE, StatusCode.NOT_FOUND))
+_INFEASIBLE = frozenset(("INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND"))
 
 
 class Expander:
@@ -46,6 +46,7 @@ class Expander:
         api: Api,
         factory: SharedInformerFactory,
         drivers: Drivers,
+        secrets: DriverSecrets,
         *,
         now: Callable[[], str],
         tell: Callable[[PersistentVolumeClaim, str, str], None],
@@ -56,7 +57,7 @@ class Expander:
         self._now, self._tell = now, tell
         self._claims = factory.informer(CLAIM)
         self._volumes = factory.informer(PERSISTENT_VOLUME)
-        self._secrets = DriverSecrets(factory)
+        self._secrets = secrets
         self._reconciler: Reconciler[Decision, MooringError | None] = Reconciler(
             self, PendingOperations(backoff), resync_interval=resync_interval
         )
@@ -75,10 +76,16 @@ class Expander:
             Handler(
                 on_add=lambda volume, is_initial: self._volume_changed(volume),
                 on_update=lambda old, new: self._volume_changed(new),
-                on_delete=lambda volume: None,
+                on_delete=lambda volume: self._volume_gone(volume.object if isinstance(volume, Tombstone) else volume),
             )
         )
-        await self._reconciler.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._secrets.watch(self._resume_all), name="missing secrets")
+            await self._reconciler.run()
+
+    def _resume_all(self) -> None:
+        for key in self.keys():
+            self._reconciler.resume(key)
 
     def _changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
         if old.spec != new.spec:
@@ -89,6 +96,9 @@ class Expander:
         self._written.pop(claim.key, None)
         self._reconciler.forget(claim.key)
 
+    def _volume_gone(self, volume: PersistentVolume) -> None:
+        self._written.pop(volume.key, None)
+
     def _volume_changed(self, volume: PersistentVolume) -> None:
         reference = volume.spec.claim_ref
         if reference is not None:
@@ -96,8 +106,7 @@ class Expander:
 
     def driver_changed(self, name: str) -> None:
         """A driver came or went: claims that wait for it are looked at again."""
-        for key in self.keys():
-            self._reconciler.resume(key)
+        self._resume_all()
 
     # -- the subject -----------------------------------------------------------------------------------------------
     def keys(self) -> Iterable[str]:
@@ -105,13 +114,17 @@ class Expander:
 
     def plan(self, key: str) -> Sequence[Decision]:
         found = self._bound(key)
-        if found is None or int(found[0].metadata.resource_version) < self._written.get(key, 0):
+        if found is None or any(self._is_old(each) for each in found):
             return ()
         decided = expansion.decide(*found)
         spec = csi_spec(found[1]) if decided is not None else None
         if decided is None or spec is None or self._drivers.get(source_of(spec).driver) is None:
             return ()  # somebody else's, or its driver's registration brings the claim back
         return (decided,)
+
+    def _is_old(self, known: PersistentVolumeClaim | PersistentVolume) -> bool:
+        """Whether the cache shows what was there before our own write; its next event brings the claim back."""
+        return int(known.metadata.resource_version) < self._written.get(known.key, 0)
 
     def _bound(self, key: str) -> tuple[PersistentVolumeClaim, PersistentVolume] | None:
         claim = self._claims.indexer.get_by_key(key)
@@ -137,6 +150,8 @@ class Expander:
                     await self._grow(claim, volume, spec, driver, operation.size)
                 case TryNodeAgain():
                     await self._patch_claim(claim, _status(operation.size, PENDING))
+                case Settle():
+                    await self._patch_volume(volume, {"metadata": {"annotations": {PRE_RESIZE: None}}})
                 case Withdraw():
                     given_up = {**_status(operation.size, None), "conditions": with_conditions(claim)}
                     await self._patch_claim(claim, given_up)
@@ -173,9 +188,9 @@ class Expander:
                 refused = {**_status(to, CONTROLLER_INFEASIBLE), "conditions": with_conditions(claim, told)}
                 await self._patch_claim(claim, refused)
             raise
-        if parse_quantity(volume.spec.capacity[STORAGE]) < parse_quantity(size):
-            merge = {"spec": {"capacity": {STORAGE: size}}}
-            await self._api.patch(PERSISTENT_VOLUME, "", volume.metadata.name, merge)
+        change = _grown(claim, volume, size, on_node=on_node)
+        if change:
+            await self._patch_volume(volume, change)
         if on_node:
             pending = _status(to, PENDING)
             pending["conditions"] = with_conditions(claim, self._condition("FileSystemResizePending"))
@@ -188,19 +203,23 @@ class Expander:
 
     async def _ask(self, spec: PersistentVolumeSpec, driver: Driver, to: str) -> tuple[str, bool]:
         """The size that the volume has then, and whether nodes have a part in it, too."""
+        source = source_of(spec)
+        what = f"cannot grow volume {source.volume_handle!r}"
         abilities = await driver.controller_capabilities()
         if not abilities.expands:
             if not (await driver.capabilities()).expands:
-                what = f"cannot grow volume {source_of(spec).volume_handle!r}"
                 raise Unsupported(what, why=f"driver {driver.name!r} cannot let volumes grow")
             return to, True
-        source = source_of(spec)
-        secrets = self._secrets.of(source.controller_expand_secret_ref, f"cannot grow volume {source.volume_handle!r}")
+        secrets = await self._secrets.of(source.controller_expand_secret_ref, what)
         answer = await driver.controller.expand(expand_request(spec, parse_quantity(to).value, abilities, secrets))
         return larger(to, answer.capacity_bytes), answer.node_expansion_required
 
     def _condition(self, name: str, message: str = "") -> Condition:
         return Condition(type=name, status="True", message=message, last_transition_time=self._now())
+
+    async def _patch_volume(self, volume: PersistentVolume, merge: dict[str, Any]) -> None:
+        written = await self._api.patch(PERSISTENT_VOLUME, "", volume.metadata.name, merge)
+        self._written[volume.key] = int(written.metadata.resource_version)
 
     async def _patch_claim(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> PersistentVolumeClaim:
         meta = claim.metadata
@@ -209,10 +228,26 @@ class Expander:
         return written
 
 
+def _grown(claim: PersistentVolumeClaim, volume: PersistentVolume, size: str, *, on_node: bool) -> dict[str, Any]:
+    """What changes of a volume with its size, in one write: also what the claim had, until nodes have grown it."""
+    change: dict[str, Any] = {}
+    if parse_quantity(volume.spec.capacity[STORAGE]) < parse_quantity(size):
+        change["spec"] = {"capacity": {STORAGE: size}}
+    held = claim.status.capacity.get(STORAGE)
+    if (
+        on_node
+        and held is not None
+        and volume.spec.volume_mode != "Block"
+        and PRE_RESIZE not in volume.metadata.annotations
+    ):
+        change["metadata"] = {"annotations": {PRE_RESIZE: str(held)}}
+    return change
+
+
 def _cannot_be_had(error: MooringError, *, asked_still: bool) -> bool:
     """Whether a size is given up: one that the driver cannot give, or that failed and that nobody asks for any more."""
     if isinstance(error, CallFailed):
-        return error.kind is Kind.FINAL and (error.code in _INFEASIBLE or not asked_still)
+        return error.kind is Kind.FINAL and (error.code.name in _INFEASIBLE or not asked_still)
     return isinstance(error, Refused)  # its driver was not even asked
 
 

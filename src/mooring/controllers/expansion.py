@@ -11,7 +11,7 @@ import msgspec
 from mooring.kube.objects.meta import Condition
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.kube.quantity import Quantity, parse_quantity
-from mooring.world.growth import CONDITIONS, INFEASIBLE, PENDING, STORAGE
+from mooring.world.growth import CONDITIONS, INFEASIBLE, PENDING, PRE_RESIZE, STORAGE
 
 IN_PROGRESS = "ControllerResizeInProgress"
 CONTROLLER_INFEASIBLE = "ControllerResizeInfeasible"
@@ -43,7 +43,14 @@ class Withdraw:
     size: str  # what the claim has
 
 
-Decision = Grow | TryNodeAgain | Withdraw
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """A claim has all of its volume: that the volume was smaller once need not be kept in mind any more."""
+
+    claim: str
+
+
+Decision = Grow | TryNodeAgain | Withdraw | Settle
 
 
 def decide(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Decision | None:
@@ -57,9 +64,13 @@ def decide(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Decision |
     allocated, held = claim.status.allocated_resources.get(STORAGE), claim.status.capacity.get(STORAGE)
     begun = allocated if allocated is not None else asked
     if not state and held is not None and parse_quantity(asked) <= parse_quantity(held):
-        return None  # it has that: a manifest that was read again may say that the volume is as small as it once was
+        # It has that: a manifest that was read again may say that the volume is as small as it once was.
+        is_whole = PRE_RESIZE in volume.metadata.annotations and parse_quantity(offered) <= parse_quantity(held)
+        return Settle(claim.key) if is_whole else None
     if parse_quantity(offered) < parse_quantity(asked):
-        return Grow(claim.key, str(begun if state in _UNDER_WAY else asked))
+        return _grow_on(
+            claim.key, state, str(asked), str(begun), reached=parse_quantity(begun) <= parse_quantity(offered)
+        )
     if state == IN_PROGRESS:
         return Grow(claim.key, str(begun))
     if state in _NODES_TURN or held is None:
@@ -69,6 +80,17 @@ def decide(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Decision |
     if state == INFEASIBLE:  # trying the same size again would be refused again
         return TryNodeAgain(claim.key, str(asked)) if parse_quantity(begun) != parse_quantity(asked) else None
     return Grow(claim.key, str(asked))
+
+
+def _grow_on(claim: str, state: str, asked: str, begun: str, *, reached: bool) -> Grow | None:
+    """How a volume goes on that is smaller than asked for. One that has `reached` what was begun is done with that:
+
+    nodes follow before it grows again, and where they could not, they are not asked for the same once more.
+    """
+    if reached and state in _NODES_TURN:
+        return None
+    goes_on = state in _UNDER_WAY and not (reached and state == INFEASIBLE)
+    return Grow(claim, begun if goes_on else asked)
 
 
 def with_conditions(claim: PersistentVolumeClaim, *told: Condition) -> list[Any]:

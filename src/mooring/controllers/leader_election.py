@@ -52,6 +52,7 @@ class LeaderElector:
         self._namespace, self._name, self.identity = namespace, name, identity
         self._observed: Lease | None = None
         self._observed_at = 0.0
+        self._held_since = 0.0  # when the last try began that got the lease, on the loop's clock
         self._complaint = ""
 
     @property
@@ -92,19 +93,22 @@ class LeaderElector:
     async def _renew(self) -> None:
         """Returns when the lease is lost."""
         clock = asyncio.get_running_loop().time
-        deadline = clock() + self._timing.renew_deadline
         while True:
-            await asyncio.sleep(min(self._timing.retry_period, max(deadline - clock(), 0.0)))
-            if clock() >= deadline:
+            left = self._held_since + self._timing.renew_deadline - clock()
+            await asyncio.sleep(min(self._timing.retry_period, max(left, 0.0)))
+            left = self._held_since + self._timing.renew_deadline - clock()
+            if left <= 0.0:
                 return
-            if await self._try(deadline - clock()):
-                deadline = clock() + self._timing.renew_deadline
-            elif not self.is_leader:
+            if not await self._try(left) and not self.is_leader:
                 return  # somebody else has it
 
     # -- the lease -------------------------------------------------------------------------------------------------
     async def _try(self, seconds: float) -> bool:
-        """Acquire or renew once; why it failed is logged once, not at each try."""
+        """Acquire or renew once; why it failed is logged once, not at each try.
+
+        A lease is held from when it was asked for: an answer that comes late does not make it last longer for others.
+        """
+        begun = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(seconds):
                 held = await self._hold()
@@ -115,6 +119,8 @@ class LeaderElector:
             self._complain(error.why)
             return False
         self._complaint = ""
+        if held:
+            self._held_since = begun
         return held
 
     def _complain(self, why: str) -> None:

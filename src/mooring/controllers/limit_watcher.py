@@ -12,7 +12,7 @@ from collections.abc import Callable
 from mooring.controllers import storage_limits
 from mooring.errors import MooringError
 from mooring.host.interface import Host, Risk
-from mooring.kube.api import Api, ApiError, NotFound
+from mooring.kube.api import Api, ApiError, Conflict, NotFound
 from mooring.kube.objects.kinds import POD
 from mooring.kube.objects.pod import Pod
 from mooring.plugins.directory_quotas import quota_usage
@@ -116,13 +116,12 @@ class LimitWatcher:
     async def _evict(self, pod: Pod, found: storage_limits.Eviction) -> None:
         status = {"phase": "Failed", "reason": storage_limits.REASON, "message": found.message}
         meta = pod.metadata
+        # Not read before: a node may not even ask for a pod that is gone.
+        patch = {"metadata": {"uid": meta.uid}, "status": status}
         try:
-            current = await self._api.get(POD, meta.namespace, meta.name)
-            if current.metadata.uid != meta.uid:
-                return  # another pod has taken its name
-            await self._api.patch(POD, meta.namespace, meta.name, {"status": status}, subresource="status")
-        except NotFound:
-            return
+            await self._api.patch(POD, meta.namespace, meta.name, patch, subresource="status")
+        except (NotFound, Conflict):
+            return  # it is gone, or another pod has taken its name
         except ApiError as error:
             log.warning("cannot evict pod %s: %s", pod.key, error)
             return

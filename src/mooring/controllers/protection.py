@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.controllers.binding import SetClaimFinalizers, SetVolumeFinalizers, Surroundings
+from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
@@ -17,6 +18,31 @@ def protect_claim(claim: PersistentVolumeClaim, around: Surroundings) -> SetClai
 
 def _may_go(claim: PersistentVolumeClaim, around: Surroundings) -> bool:
     return claim.metadata.deletion_timestamp is not None and not around.is_used(claim)
+
+
+def releases(decided: SetClaimFinalizers) -> bool:
+    """Whether nothing protects the claim any more afterwards."""
+    return CLAIM_PROTECTION not in decided.finalizers
+
+
+def keeps_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a pod of a cluster needs a claim; that it has ended does not matter, only that it has a node.
+
+    A claim that was made for the pod goes with it: one that can run no more needs it no longer.
+    """
+    if not pod.spec.node_name or pod.metadata.namespace != claim.metadata.namespace:
+        return False
+    name = claim.metadata.name
+    if any(
+        each.persistent_volume_claim and each.persistent_volume_claim.claim_name == name for each in pod.spec.volumes
+    ):
+        return True
+    own = any(each.ephemeral is not None and f"{pod.metadata.name}-{each.name}" == name for each in pod.spec.volumes)
+    return own and not _is_shut_down(pod) and claim.metadata.is_controlled_by(pod.metadata.uid)
+
+
+def _is_shut_down(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None and pod.metadata.deletion_grace_period_seconds == 0
 
 
 def protect_volume(volume: PersistentVolume) -> SetVolumeFinalizers | None:

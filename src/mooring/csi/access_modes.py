@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mooring.stubs import csi_pb2 as csi
-
-Mode = csi.VolumeCapability.AccessMode
+from mooring.rpc import csi
 
 READ_WRITE_ONCE = "ReadWriteOnce"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 _PLAIN = {
-    READ_WRITE_ONCE: Mode.SINGLE_NODE_WRITER,
-    "ReadOnlyMany": Mode.MULTI_NODE_READER_ONLY,
-    "ReadWriteMany": Mode.MULTI_NODE_MULTI_WRITER,
-    READ_WRITE_ONCE_POD: Mode.SINGLE_NODE_WRITER,
+    READ_WRITE_ONCE: "SINGLE_NODE_WRITER",
+    "ReadOnlyMany": "MULTI_NODE_READER_ONLY",
+    "ReadWriteMany": "MULTI_NODE_MULTI_WRITER",
+    READ_WRITE_ONCE_POD: "SINGLE_NODE_WRITER",
 }
 _EXACT = {
     **_PLAIN,
-    READ_WRITE_ONCE: Mode.SINGLE_NODE_MULTI_WRITER,
-    READ_WRITE_ONCE_POD: Mode.SINGLE_NODE_SINGLE_WRITER,
+    READ_WRITE_ONCE: "SINGLE_NODE_MULTI_WRITER",
+    READ_WRITE_ONCE_POD: "SINGLE_NODE_SINGLE_WRITER",
 }
 
 
 def access_mode(modes: Sequence[str], *, multi_writer: bool) -> csi.VolumeCapability.AccessMode.Mode.ValueType:
     """The mode for a driver with or without SINGLE_NODE_MULTI_WRITER: only the first of a volume's modes counts."""
     first = modes[0] if modes else READ_WRITE_ONCE
-    return (_EXACT if multi_writer else _PLAIN).get(first, Mode.UNKNOWN)
+    named = (_EXACT if multi_writer else _PLAIN).get(first, "UNKNOWN")
+    return csi.VolumeCapability.AccessMode.Mode.Value(named)

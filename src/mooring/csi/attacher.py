@@ -6,6 +6,7 @@ from mooring.csi.attachments import (
     AttachmentOrders,
     Verdict,
     attachment_for,
+    error_words,
     is_limit_exceeded,
     name_of,
     node_that_has_it,
@@ -42,7 +43,7 @@ class CSIAttacher:
             return
         if found is not None and said is Verdict.FAILED:
             self._note_limit(found)
-            raise NotYet(what, why=_error_words(found), next_step="It goes on by itself when it is attached")
+            raise NotYet(what, why=error_words(found), next_step="It goes on by itself when it is attached")
         why = {
             Verdict.MISSING: f"there is no VolumeAttachment {name!r} yet, which whoever attaches must create",
             Verdict.LEAVING: f"VolumeAttachment {name!r} is being deleted",
@@ -73,7 +74,7 @@ class CSIAttacher:
                 return
             case Verdict.FAILED:
                 self._note_limit(found)
-                raise Doubtful(what, why=_error_words(found))
+                raise Doubtful(what, why=error_words(found))
             case _:
                 raise Doubtful(what, why=f"VolumeAttachment {name!r} is being deleted")
 
@@ -107,11 +108,3 @@ def _gone_or_why(found: VolumeAttachment | None) -> str | None:
     if found is None:
         return ""
     return found.status.detach_error.message if found.status.detach_error is not None else None
-
-
-def _error_words(found: VolumeAttachment) -> str:
-    error = found.status.attach_error
-    words = error.message if error is not None else ""
-    if is_limit_exceeded(found):
-        return f"attach limit exceeded: this node cannot have more volumes of {found.spec.attacher!r} ({words})"
-    return words or "it could not be attached"

@@ -23,8 +23,6 @@ NODE_ID = "csi.alpha.kubernetes.io/node-id"
 LIMIT_EXCEEDED = 8
 """The gRPC code RESOURCE_EXHAUSTED, as attachers note it: the node has all volumes of the driver that it can have."""
 
-_SHAREABLE = frozenset(("ReadWriteMany", "ReadOnlyMany"))
-
 
 class AttachmentOrders(Protocol):
     """Who writes VolumeAttachments, for whoever attaches to carry out."""
@@ -67,6 +65,15 @@ def is_limit_exceeded(attachment: VolumeAttachment) -> bool:
     return error is not None and error.error_code == LIMIT_EXCEEDED
 
 
+def error_words(attachment: VolumeAttachment) -> str:
+    """Why a volume could not be attached, for a person."""
+    error = attachment.status.attach_error
+    words = error.message if error is not None else ""
+    if is_limit_exceeded(attachment):
+        return f"attach limit exceeded: this node cannot have more volumes of {attachment.spec.attacher!r} ({words})"
+    return words or "it could not be attached"
+
+
 def name_of(spec: VolumeSpec, node: str) -> str:
     """The VolumeAttachment of a PersistentVolume on a node."""
     return attachment_name(identity_of(spec, PodUid("")), node)
@@ -98,7 +105,7 @@ def attachment_for(spec: VolumeSpec, node: str) -> VolumeAttachment:
 def node_that_has_it(spec: VolumeSpec, node: str, known: Iterable[VolumeAttachment]) -> str | None:
     """Another node that a volume which only one can have is attached to, if there is one."""
     volume = spec.persistent_volume
-    if volume is None or not volume.spec.access_modes or _SHAREABLE & set(volume.spec.access_modes):
+    if volume is None or not spec.is_for_one_node:
         return None
     handle, driver = persistent_source(spec).volume_handle, persistent_source(spec).driver
     for each in sorted(known, key=lambda each: each.metadata.name):

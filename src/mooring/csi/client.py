@@ -7,18 +7,16 @@ import enum
 import logging
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
-
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started without the interpreter being forked
-
-from google.protobuf.message import Message
-from grpc import StatusCode, aio
 
 from mooring.csi.redaction import described, secret_values, without
 from mooring.errors import Doubtful, MooringError, NotYet, Refused
-from mooring.stubs import csi_pb2 as csi
-from mooring.stubs import csi_pb2_grpc as services
+from mooring.rpc import csi, grpc
+from mooring.rpc import csi_services as services
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 log = logging.getLogger(__name__)
 
@@ -36,20 +34,10 @@ _OPTIONS = (
     ),  # a driver that starts again is found soon; who waits how long is decided above
 )
 
-_MAY_STILL_RUN = frozenset(
-    (
-        StatusCode.CANCELLED,
-        StatusCode.DEADLINE_EXCEEDED,
-        StatusCode.RESOURCE_EXHAUSTED,
-        StatusCode.ABORTED,
-        StatusCode.UNAVAILABLE,
-    )
-)
+_MAY_STILL_RUN = frozenset(("CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "UNAVAILABLE"))
 
-_SERVICES = tuple(csi.DESCRIPTOR.services_by_name.values())
-
-Asked = TypeVar("Asked", bound=Message)
-Answered = TypeVar("Answered", bound=Message)
+Asked = TypeVar("Asked", bound="Message")
+Answered = TypeVar("Answered", bound="Message")
 
 
 class Kind(enum.Enum):
@@ -64,7 +52,9 @@ class Kind(enum.Enum):
 class CallFailed(MooringError):
     """A call that did not succeed; its words hold no secret."""
 
-    def __init__(self, code: StatusCode, words: str, kind: Kind, *, what: str = "cannot call a CSI driver") -> None:
+    def __init__(
+        self, code: grpc.StatusCode, words: str, kind: Kind, *, what: str = "cannot call a CSI driver"
+    ) -> None:
         self.code, self.words, self.kind = code, words, kind
         super().__init__(what, why=f"{code.name}: {words}" if words else code.name)
 
@@ -79,9 +69,9 @@ class CallFailed(MooringError):
                 return Doubtful(what, why=self.why)
 
 
-def kind_of(code: StatusCode) -> Kind:
+def kind_of(code: grpc.StatusCode) -> Kind:
     """What a set-up that ended with this code leaves behind."""
-    return Kind.UNCERTAIN if code in _MAY_STILL_RUN else Kind.FINAL
+    return Kind.UNCERTAIN if code.name in _MAY_STILL_RUN else Kind.FINAL
 
 
 Observer = Callable[[str, str, float], None]
@@ -99,7 +89,7 @@ class DriverClient:
         self._observe = observe
         self._running = 0
         self._retired = False
-        self.channel = aio.insecure_channel(f"unix:{quote(os.fsencode(socket_of(endpoint)))}", options=_OPTIONS)
+        self.channel = grpc.aio.insecure_channel(f"unix:{quote(os.fsencode(socket_of(endpoint)))}", options=_OPTIONS)
         self._node: services.NodeAsyncStub = services.NodeStub(self.channel)
 
     # -- asking ----------------------------------------------------------------------------------------------------
@@ -152,29 +142,29 @@ class DriverClient:
             await self.channel.close()
 
     async def call(
-        self, method: aio.UnaryUnaryMultiCallable[Asked, Answered], request: Asked, kind: Kind | None
+        self, method: grpc.aio.UnaryUnaryMultiCallable[Asked, Answered], request: Asked, kind: Kind | None
     ) -> Answered:
         """One call; a failure is of this kind, or else of the one that its code stands for."""
         if self._retired:
-            raise CallFailed(StatusCode.UNAVAILABLE, "the driver is not registered any more", Kind.TRANSIENT)
+            raise CallFailed(grpc.StatusCode.UNAVAILABLE, "the driver is not registered any more", Kind.TRANSIENT)
         self._running += 1
-        began, code = asyncio.get_running_loop().time(), StatusCode.OK.name
+        began, code = asyncio.get_running_loop().time(), grpc.StatusCode.OK.name
         try:
             return await method(request, timeout=self._timeout)
-        except aio.AioRpcError as error:
+        except grpc.aio.AioRpcError as error:
             code = error.code().name
             # Not `from error`: a driver's own words may hold secrets, and a logged traceback would show them.
             raise _failure(error.code(), error.details() or "", request, kind) from None
         except asyncio.CancelledError:
-            code = StatusCode.CANCELLED.name
+            code = grpc.StatusCode.CANCELLED.name
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise _failure(StatusCode.CANCELLED, "the call was broken off", request, kind) from None
-        except aio.BaseError as error:
+            raise _failure(grpc.StatusCode.CANCELLED, "the call was broken off", request, kind) from None
+        except grpc.aio.BaseError as error:
             code = "unknown-non-grpc"
             raise CallFailed(
-                StatusCode.UNKNOWN, without(str(error), secret_values(request)), kind or Kind.UNCERTAIN
+                grpc.StatusCode.UNKNOWN, without(str(error), secret_values(request)), kind or Kind.UNCERTAIN
             ) from None
         finally:
             seconds = asyncio.get_running_loop().time() - began
@@ -193,11 +183,11 @@ def socket_of(endpoint: str) -> str:
 def _path_of(request: Message) -> str:
     """The method that a request is for: each has a request of its own, named after it."""
     method = type(request).__name__.removesuffix("Request")
-    service = next(each.name for each in _SERVICES if method in each.methods_by_name)
+    service = next(each.name for each in csi.DESCRIPTOR.services_by_name.values() if method in each.methods_by_name)
     return f"/csi.v1.{service}/{method}"
 
 
-def _failure(code: StatusCode, details: str, request: Message, kind: Kind | None) -> CallFailed:
+def _failure(code: grpc.StatusCode, details: str, request: Message, kind: Kind | None) -> CallFailed:
     words = without(details, secret_values(request)).strip().rstrip(".")
     what = f"{type(request).__name__.removesuffix('Request')} failed"
     return CallFailed(code, words, kind if kind is not None else kind_of(code), what=what)
@@ -206,4 +196,4 @@ def _failure(code: StatusCode, details: str, request: Message, kind: Kind | None
 def require(kind: Kind, **fields: str) -> None:
     for name, value in fields.items():
         if not value:
-            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"the {name.replace('_', ' ')} is missing", kind)
+            raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, f"the {name.replace('_', ' ')} is missing", kind)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grpc import StatusCode
-
 from mooring.csi.client import CallFailed, DriverClient, Kind, require
-from mooring.stubs import csi_pb2 as csi
-from mooring.stubs import csi_pb2_grpc as services
-
-_Ability = csi.ControllerServiceCapability.RPC
+from mooring.rpc import csi, grpc
+from mooring.rpc import csi_services as services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +39,16 @@ class ControllerClient:
                 self._controller.ControllerGetCapabilities, csi.ControllerGetCapabilitiesRequest(), Kind.TRANSIENT
             )
         except CallFailed as error:
-            if error.code is StatusCode.UNIMPLEMENTED:  # only the node part listens here
+            if error.code is grpc.StatusCode.UNIMPLEMENTED:  # only the node part listens here
                 return ControllerCapabilities()
             raise
+        ability = csi.ControllerServiceCapability.RPC
         types = {each.rpc.type for each in told.capabilities if each.HasField("rpc")}
         return ControllerCapabilities(
-            publishes=_Ability.PUBLISH_UNPUBLISH_VOLUME in types,
-            publishes_read_only=_Ability.PUBLISH_READONLY in types,
-            expands=_Ability.EXPAND_VOLUME in types,
-            multi_writer=_Ability.SINGLE_NODE_MULTI_WRITER in types,
+            publishes=ability.PUBLISH_UNPUBLISH_VOLUME in types,
+            publishes_read_only=ability.PUBLISH_READONLY in types,
+            expands=ability.EXPAND_VOLUME in types,
+            multi_writer=ability.SINGLE_NODE_MULTI_WRITER in types,
         )
 
     async def publish(self, request: csi.ControllerPublishVolumeRequest) -> dict[str, str]:

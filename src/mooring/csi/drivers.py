@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from mooring.csi.client import CALL_TIMEOUT, DriverClient
 from mooring.csi.controller import ControllerCapabilities, ControllerClient
 from mooring.errors import MooringError, NotYet, Refused
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 
 Version = tuple[int, ...]
 
 _VERSION = re.compile(r"\s*v?((?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*))+)(?!\d).*", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9.]{0,61}[A-Za-z0-9])?")
 _TAKEN = frozenset(("volumeDevices",))  # a directory beside those that are named after drivers
-_Ability = csi.NodeServiceCapability.RPC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +171,14 @@ def _parsed(text: str) -> Version | None:
 
 def capabilities_of(answer: csi.NodeGetCapabilitiesResponse) -> Capabilities:
     """What an answer tells; kinds that nobody knows, and entries without one, count for nothing."""
+    ability = csi.NodeServiceCapability.RPC
     types = {each.rpc.type for each in answer.capabilities if each.HasField("rpc")}
     return Capabilities(
-        stages=_Ability.STAGE_UNSTAGE_VOLUME in types,
-        stats=_Ability.GET_VOLUME_STATS in types,
-        expands=_Ability.EXPAND_VOLUME in types,
-        condition=_Ability.VOLUME_CONDITION in types,
-        multi_writer=_Ability.SINGLE_NODE_MULTI_WRITER in types,
-        mount_group=_Ability.VOLUME_MOUNT_GROUP in types,
-        health=_Ability.GET_VOLUME_HEALTH in types,
+        stages=ability.STAGE_UNSTAGE_VOLUME in types,
+        stats=ability.GET_VOLUME_STATS in types,
+        expands=ability.EXPAND_VOLUME in types,
+        condition=ability.VOLUME_CONDITION in types,
+        multi_writer=ability.SINGLE_NODE_MULTI_WRITER in types,
+        mount_group=ability.VOLUME_MOUNT_GROUP in types,
+        health=ability.GET_VOLUME_HEALTH in types,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from grpc import StatusCode
-
 from mooring.csi.client import CallFailed, Kind
 from mooring.csi.drivers import Capabilities
 from mooring.csi.names import Identity, identity_of, persistent_source
@@ -12,9 +10,9 @@ from mooring.csi.surroundings import Surroundings
 from mooring.errors import Infeasible, InUse, NotYet, Unsupported
 from mooring.host.interface import FileKind
 from mooring.plugins.interface import Growing
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 
-_INFEASIBLE = frozenset((StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE, StatusCode.NOT_FOUND))
+_INFEASIBLE = frozenset(("INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND"))
 
 
 class CSIExpander:
@@ -69,8 +67,8 @@ def _meaning(error: CallFailed, what: str) -> Exception:
     """What a driver's answer means for a volume that was to grow; other questions that failed have no such meaning."""
     if error.kind is not Kind.FINAL:
         return error.as_outcome(what)
-    if error.code is StatusCode.FAILED_PRECONDITION:
+    if error.code.name == "FAILED_PRECONDITION":
         return InUse(what, why=error.why, next_step="It can grow while no pod uses it")
-    if error.code in _INFEASIBLE:
+    if error.code.name in _INFEASIBLE:
         return Infeasible(what, why=error.why, next_step="Ask for a size that its driver can give")
     return error.as_outcome(what)

@@ -9,11 +9,9 @@ from mooring.csi.stats import volume_usage
 from mooring.csi.surroundings import Surroundings
 from mooring.errors import Unsupported
 from mooring.host.interface import FileSystemUsage
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
-
-_KINDS = {csi.DEGRADED: "Degraded", csi.INACCESSIBLE: "Inaccessible", csi.DATA_LOSS: "DataLoss"}
 
 
 class CSIInspector:
@@ -51,7 +49,8 @@ class CSIInspector:
             staging_target_path=await self._stage(driver, uid, spec),
         )
         told = (await driver.client.get_volume_health(request)).volume_health.health_statuses
-        return tuple(f"{_KINDS[each.status]}: {each.message or each.reason}" for each in told if each.status in _KINDS)
+        kinds = {csi.DEGRADED: "Degraded", csi.INACCESSIBLE: "Inaccessible", csi.DATA_LOSS: "DataLoss"}
+        return tuple(f"{kinds[each.status]}: {each.message or each.reason}" for each in told if each.status in kinds)
 
     async def _condition(self, driver: Driver, uid: PodUid, spec: VolumeSpec) -> tuple[str, ...]:
         """What drivers before CSI 1.13 tell along with their figures."""

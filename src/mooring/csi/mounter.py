@@ -14,7 +14,7 @@ from mooring.errors import Doubtful, Refused
 from mooring.host.interface import Risk
 from mooring.plugins.fs_group import give_to_group, refuse_idmapped
 from mooring.plugins.interface import Setup
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
 
@@ -91,7 +91,7 @@ class CSIMounter:
             tokens=tokens,
             driver=known,
             mount_group=request.fs_group,
-            label=self._around.label(spec.csi_driver, request.label),
+            label=request.label,
         )
 
     def _prepare(self, request: Setup) -> None:
@@ -104,7 +104,7 @@ class CSIMounter:
             spec_vol_id=spec.name,
             node_name=node,
             attachment_id=attachment_name(identity, node),
-            se_linux_mount_context=self._around.label(spec.csi_driver, request.label),
+            se_linux_mount_context=request.label,
             volume_lifecycle_mode=vol_data.PERSISTENT if inline_source(spec) is None else vol_data.EPHEMERAL,
         )
         unit = self._around.places.pod_unit(request.uid, spec.name)

@@ -19,7 +19,7 @@ from mooring.kube.objects.kinds import CSI_NODE, NODE
 from mooring.kube.objects.meta import ObjectMeta, OwnerReference
 from mooring.kube.objects.node import Node
 from mooring.kube.objects.storage import CSINode, CSINodeDriver, VolumeNodeResources
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,15 @@ class NodeInfoManager:
         self._node_name = node_name
         self._turn = asyncio.Lock()
         self.topology: dict[str, str] = {}  # segments that drivers told, which count as labels of the node
+
+    async def begin(self) -> str:
+        """Let there be a CSINode that belongs to the Node; the UID of that, or nothing as long as there is no Node."""
+        async with self._turn:
+            node = await self._node()
+            if node is None:
+                return ""
+            await self._update(node, "", None, makes=True)
+            return node.metadata.uid
 
     async def install(self, driver: Driver) -> None:
         """Note what a driver that has registered says: first on the Node, then on the CSINode."""
@@ -98,23 +107,26 @@ class NodeInfoManager:
         if patch:
             await self._api.patch(NODE, "", node.metadata.name, {"metadata": patch})
 
-    async def _update(self, node: Node | None, name: str, entry: CSINodeDriver | None) -> None:
+    async def _update(self, node: Node | None, name: str, entry: CSINodeDriver | None, *, makes: bool = False) -> None:
         for _ in range(_ATTEMPTS):
             try:
                 found = await self._csi_node(node)
                 if found is None:
-                    if entry is None:
+                    if entry is None and not makes:
                         return
                     found = await self._api.create(_new_csi_node(self._node_name, node))
                 others = tuple(each for each in found.spec.drivers if each.name != name)
                 drivers = others if entry is None else (*others, entry)
                 known = found.metadata.annotations.get(MIGRATED_ANNOTATION)
-                if set(drivers) == set(found.spec.drivers) and known == MIGRATED:
+                owners = found.metadata.owner_references or _owners(node)
+                same = set(drivers) == set(found.spec.drivers) and owners == found.metadata.owner_references
+                if same and known == MIGRATED:
                     return
                 patch = {
                     "metadata": {
                         "resourceVersion": found.metadata.resource_version,
                         "annotations": {MIGRATED_ANNOTATION: MIGRATED},
+                        "ownerReferences": [msgspec.to_builtins(each) for each in owners],
                     },
                     "spec": {"drivers": [msgspec.to_builtins(each) for each in drivers]},
                 }
@@ -133,7 +145,7 @@ class NodeInfoManager:
         if node is None or any(owner.uid == node.metadata.uid for owner in found.metadata.owner_references):
             return found
         if not found.metadata.owner_references:
-            return found  # written by hand, or before the Node was known
+            return found  # written by hand, or before the Node was known: it is adopted with the next write
         with suppress(NotFound):
             await self._api.delete(CSI_NODE, "", self._node_name)
         return None
@@ -152,12 +164,16 @@ def driver_entry(name: str, told: csi.NodeGetInfoResponse) -> CSINodeDriver:
     )
 
 
+def _owners(node: Node | None) -> tuple[OwnerReference, ...]:
+    """Whom a CSINode goes with."""
+    if node is None:
+        return ()
+    return (OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid),)
+
+
 def _new_csi_node(name: str, node: Node | None) -> CSINode:
-    owners: tuple[OwnerReference, ...] = ()
-    if node is not None:
-        owners = (OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid),)
-    metadata = ObjectMeta(name=name, owner_references=owners, annotations={MIGRATED_ANNOTATION: MIGRATED})
-    return CSINode(metadata=metadata)
+    meta = ObjectMeta(name=name, owner_references=_owners(node), annotations={MIGRATED_ANNOTATION: MIGRATED})
+    return CSINode(metadata=meta)
 
 
 def _read_ids(written: str) -> dict[str, str]:

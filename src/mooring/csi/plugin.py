@@ -63,6 +63,8 @@ class CSIPlugin:
     def offer(self, spec: VolumeSpec) -> Offer:
         """What is offered depends on the spec alone: a volume has one name, whether its driver runs or not."""
         inline = inline_source(spec)
+        known = self._around.object(spec.csi_driver)
+        needs_attaching = known is None or known.spec.attach_required
         read_only = inline.read_only if inline is not None else spec.read_only
         if spec.is_block:
             return Offer(
@@ -74,7 +76,7 @@ class CSIPlugin:
                 attributes=Attributes(read_only=read_only),
                 takes_mount_options=True,
                 maps_devices=True,
-                needs_attaching=self._may_need_attaching(spec),
+                needs_attaching=needs_attaching,
             )
         return Offer(
             mounter=self._mounter,
@@ -83,15 +85,12 @@ class CSIPlugin:
             checker=self._mounter,
             inspector=self._inspector,
             expander=self._expander if inline is None and not spec.written_in_pod else None,
-            needs_attaching=self._may_need_attaching(spec),
+            needs_attaching=needs_attaching,
             attributes=Attributes(read_only=read_only, managed=not read_only, relabel=True),
             takes_mount_options=inline is None,
+            takes_labels=known is not None and known.spec.se_linux_mount,
             refreshes=True,
         )
-
-    def _may_need_attaching(self, spec: VolumeSpec) -> bool:
-        known = self._around.object(spec.csi_driver)
-        return known is None or known.spec.attach_required
 
     def references(self, spec: VolumeSpec, pod: Pod) -> tuple[ObjectRef, ...]:
         """The driver's object, under whose name a driver that registers is told of as well, attachment and secrets."""
@@ -121,3 +120,7 @@ class CSIPlugin:
         if block or self._around.host.names_in(unit):
             raise Refused(f"cannot make sense of volume {volume_name!r}", why=f"{unit} has no data file")
         return VolumeSpec(volume=Volume(name=volume_name, csi=CSIVolumeSource(driver="")))
+
+    def label_of(self, uid: PodUid, volume_name: str) -> str:
+        data = vol_data.read(self._around.host, self._around.places.pod_unit(uid, volume_name))
+        return data.se_linux_mount_context if data is not None else ""

@@ -14,7 +14,7 @@ from mooring.csi.stage import capability
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import CSIDriver
 from mooring.plugins.interface import IssuedToken
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 from mooring.world.names import PodUid
 from mooring.world.spec import VolumeSpec
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from google.protobuf import text_format
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from mooring.rpc import csi
 
-from mooring.stubs import csi_pb2 as csi
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.message import Message
 
 TOKENS_KEY = "csi.storage.k8s.io/serviceAccount.tokens"
 """Where tokens of service accounts stand in a volume's context: no field of its own marks them as secret."""
 
 HIDDEN = "***"
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound="Message")
 
 
 def secret_values(request: Message) -> frozenset[str]:
@@ -42,6 +42,8 @@ def redacted(message: M) -> M:
 
 def described(request: Message) -> str:
     """A request as one line of text, without its secrets."""
+    from google.protobuf import text_format  # noqa: PLC0415 - only for logs that tell all
+
     return text_format.MessageToString(redacted(request), as_one_line=True)
 
 

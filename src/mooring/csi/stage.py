@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from mooring.csi.access_modes import access_mode
 from mooring.csi.drivers import Capabilities
 from mooring.csi.names import persistent_source
+from mooring.host.mount_options import context_option
 from mooring.plugins.interface import NO_WISHES, StageWishes
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 from mooring.world.spec import VolumeSpec
 
 
@@ -28,7 +29,7 @@ def capability(
     options = volume.spec.mount_options if volume is not None else ()
     mount = csi.VolumeCapability.MountVolume(
         fs_type=fs_type,
-        mount_flags=[*options, f'context="{label}"'] if label else options,  # quoted, for a label may hold commas
+        mount_flags=[*options, context_option(label)] if label else options,
         volume_mount_group=str(mount_group) if mount_group is not None and abilities.mount_group else "",
     )
     return csi.VolumeCapability(access_mode=mode, mount=mount)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mooring.csi import vol_data
 from mooring.csi.client import CallFailed, Kind
 from mooring.csi.drivers import Capabilities, Driver
@@ -14,7 +12,7 @@ from mooring.csi.vol_data import VolumeData
 from mooring.errors import Doubtful, Refused
 from mooring.host.interface import Risk
 from mooring.plugins.interface import NO_WISHES, StageWishes
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 from mooring.world.spec import VolumeSpec
 
 
@@ -36,7 +34,6 @@ class CSIStager:
     async def stage(self, spec: VolumeSpec, device_path: str, wishes: StageWishes = NO_WISHES) -> str:
         what = f"cannot stage volume {spec.name!r}"
         source = persistent_source(spec)
-        wishes = replace(wishes, label=self._around.label(source.driver, wishes.label))
         driver = self._around.driver_to_set_up(spec, what)
         abilities = await asked_capabilities(driver, what)
         if not abilities.stages:

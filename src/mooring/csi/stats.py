@@ -5,7 +5,7 @@ from __future__ import annotations
 from mooring.csi.drivers import Driver
 from mooring.errors import Refused, Unsupported
 from mooring.host.interface import FileSystemUsage
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 
 
 async def volume_usage(driver: Driver, handle: str, path: str) -> FileSystemUsage:

@@ -99,11 +99,6 @@ class Surroundings:
         why = f"VolumeAttachment {name_of(spec, self.node().name)!r} does not say that it is attached"
         raise NotYet(what, why=why)
 
-    def label(self, driver: str, label: str) -> str:
-        """The label that a driver mounts with, if it is one that does."""
-        known = self.object(driver)
-        return label if known is not None and known.spec.se_linux_mount else ""
-
     def secrets(self, namespace: str, name: str) -> dict[str, str]:
         """The content of a Secret as drivers take it; nothing when none is named."""
         if not name:

@@ -36,7 +36,7 @@ class VolumeData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 def encoded(data: VolumeData) -> bytes:
-    return msgspec.json.encode(data) + b"\n"
+    return msgspec.json.encode(data, order="sorted") + b"\n"  # a kubelet's file is the same to the byte
 
 
 def decoded(raw: bytes) -> VolumeData:

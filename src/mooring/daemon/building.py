@@ -70,7 +70,7 @@ def build_manager(
     claims up with volumes that grow.
     """
     paths = Paths(settings.root)
-    digits = random.SystemRandom()
+    digits = random.Random()
 
     def tell(notice: Noticed) -> None:
         manager.tell(notice)
@@ -85,6 +85,7 @@ def build_manager(
         tokens=tokens,
         allow_git_repo=settings.allow_git_repo == "yes",
         project_quotas=settings.project_quotas,
+        attached_by_others=attached_by_others,
     )
     plugins = make_plugins(context)
     known = drivers if drivers is not None else Drivers(timeout=settings.csi_timeout)

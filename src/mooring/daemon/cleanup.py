@@ -36,9 +36,7 @@ async def _clean_up(settings: Settings, timeout: float) -> dict[str, Any]:
             running.cancel()
             keeping.cancel()
             beside.cancel()
-            await instance.csi.close()
-            instance.journal.close()
-            await instance.store.close()
+            await instance.close()
 
 
 async def _run_drivers(instance: Instance) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
+from mooring.daemon.exchange import Answer, BadAnswer, exchange
 from mooring.errors import InvalidInput, MooringError
 
 Query = Mapping[str, str]
@@ -29,17 +27,6 @@ NOTHING = Body()
 
 class NoDaemon(MooringError):
     """Nobody listens on the control socket."""
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float | None) -> None:
-        super().__init__("mooring", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 class Client:
@@ -85,10 +72,10 @@ class Client:
             raise _as_told(answer, MooringError)
         return answer
 
-    def _decoded(self, response: http.client.HTTPResponse) -> Any:
+    def _decoded(self, response: Answer) -> Any:
         try:
             return json.loads(response.read())
-        except (ValueError, OSError, http.client.HTTPException) as error:
+        except (ValueError, OSError, BadAnswer) as error:
             raise self._unreachable(
                 f"its answer makes no sense (status {response.status})", f"Its log is {self._root}/mooring.log"
             ) from error
@@ -96,14 +83,9 @@ class Client:
     def _unreachable(self, why: str, next_step: str) -> MooringError:
         return MooringError(f"cannot reach mooring at {self._root!r}", why=why, next_step=next_step)
 
-    def _open(
-        self, method: str, path: str, query: Query, body: Body, timeout: float | None
-    ) -> http.client.HTTPResponse:
-        connection = _UnixConnection(self._socket, timeout)
-        target = f"{path}?{urlencode(query)}" if query else path
+    def _open(self, method: str, path: str, query: Query, body: Body, timeout: float | None) -> Answer:
         try:
-            connection.request(method, target, body=body.data, headers={"Content-Type": body.content_type})
-            return connection.getresponse()
+            return exchange(self._socket, f"{method} {_target(path, query)}", body.data, body.content_type, timeout)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NoDaemon(
                 f"cannot reach mooring at {self._root!r}",
@@ -116,10 +98,18 @@ class Client:
             ) from error
         except TimeoutError as error:
             raise self._unreachable(f"it did not answer within {timeout:g} s", "Look whether it still runs") from error
-        except (http.client.HTTPException, ConnectionError) as error:
+        except (BadAnswer, ConnectionError) as error:
             raise self._unreachable(
                 "it went away before it answered", f"Its log is {self._root}/mooring.log"
             ) from error
+
+
+def _target(path: str, query: Query) -> str:
+    if not query:
+        return path
+    from urllib.parse import urlencode  # noqa: PLC0415 - most requests have no query
+
+    return f"{path}?{urlencode(query)}"
 
 
 def _as_told(answer: dict[str, str], kind: type[MooringError]) -> MooringError:

@@ -29,6 +29,7 @@ _COMMANDS = {
     "mounts": "mooring.daemon.commands.mounts:mounts",
     "run": "mooring.daemon.commands.run:run",
     "wait": "mooring.daemon.commands.explain:wait",
+    "agent": "mooring.daemon.commands.agent:agent",
     "controller": "mooring.daemon.commands.controller:controller",
     "csi": "mooring.daemon.commands.csi:csi",
     "simulate": "mooring.daemon.commands.simulate:simulate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.kube.validation import validate_update
 from mooring.manager.waits import NotMounted, StillMounted
-from mooring.observe.http import OpenId, SentFile
+from mooring.observe.control import OpenId, SentFile
 from mooring.observe.usage import Key, VolumeUsage
 from mooring.sources.manifest_directory import ORIGIN
 from mooring.world.findings import Finding
@@ -29,7 +30,6 @@ from mooring.world.leftovers import leftovers
 from mooring.world.names import PodUid
 
 Row = dict[str, Any]
-_UNKNOWN = "no manifest on this node has it"
 APPLIED = "apply"
 """The origin of objects that came by `mooring apply`: no manifest file takes them away."""
 
@@ -50,7 +50,12 @@ class InstanceControl:
         return self._instance.claims()
 
     async def heard(self) -> None:
-        await self._instance.pods.heard.wait()
+        await self._instance.pods.known.wait()
+
+    @property
+    def _unknown(self) -> str:
+        cluster = self._instance.cluster
+        return f"none is bound to this node at {cluster}" if cluster else "no manifest on this node has it"
 
     # -- pods by name --------------------------------------------------------------------------------------------
     def find_pod(self, name: str) -> Pod:
@@ -72,7 +77,7 @@ class InstanceControl:
         left = self._instance.runs.left().get(name if "/" in name else f"default/{name}")
         raise NotFound(
             f"cannot find pod {name!r}",
-            why=f"it was deleted, and its containers have not ended ({left})" if left else _UNKNOWN,
+            why=f"it was deleted, and its containers have not ended ({left})" if left else self._unknown,
             next_step="`mooring get pods` lists them",
         )
 
@@ -173,12 +178,29 @@ class InstanceControl:
             raise InvalidInput(f"cannot wait for {wanted!r}", why="it is neither mounted nor unmounted")
         if wanted == "unmounted":
             return await self._wait_unmounted(pod, timeout)
-        found = self.find_pod(pod)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        found = await self._awaited(pod, timeout)
+        timeout = deadline - loop.time()
         try:
             await self._instance.manager.wait_for_attach_and_mount(found, timeout=timeout, fail_fast=False)
         except NotMounted:
             return {"done": False, **self._instance.status.explain(found)}
         return {"done": True, **self._instance.status.explain(found)}
+
+    async def _awaited(self, pod: str, timeout: float) -> Pod:
+        """A pod by name, also one that has yet to come where that may be."""
+
+        def find() -> Pod | None:
+            try:
+                return self.find_pod(pod)
+            except NotFound:
+                return None
+
+        if self._instance.await_pod is not None:
+            with contextlib.suppress(TimeoutError):
+                return await self._instance.await_pod(find, timeout=timeout)
+        return self.find_pod(pod)
 
     async def _wait_unmounted(self, pod: str, timeout: float) -> Row:
         try:
@@ -191,7 +213,7 @@ class InstanceControl:
             left = [row for row in self._instance.status.volumes() if row["pod_uid"] == uid and row["path"]]
             wanted = self._instance.manager.pods.get(PodUid(uid)) is not None
             cause = "the pod is still wanted; delete it or its manifest first" if wanted else "it takes longer"
-            containers = self._instance.runs.words(PodUid(uid))
+            containers = self._instance.manager.containers_left(PodUid(uid))
             if containers is not None and not wanted:
                 cause = f"containers of the pod have not ended ({containers})"
             return {"done": False, "pod": pod, "cause": cause, "volumes": left}
@@ -232,7 +254,7 @@ def _usable(files: Sequence[SentFile]) -> list[Manifest]:
     found: list[Manifest] = []
     mistakes: list[Finding] = []
     for sent in files:
-        file = read_manifests(sent.text.encode(), origin=sent.origin)
+        file = read_manifests(sent.text.encode(), origin=sent.origin, keep_lines=True)
         found.extend(file.objects)
         mistakes.extend(
             Finding(kind="manifest", where=each.place, what=f"{each.what}: {each.why}", next_step=each.next_step)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from mooring.controllers.attachdetach.attachers import CSIVolumeAttacher
-from mooring.controllers.attachdetach.controller import AttachDetachController
+from mooring.controllers.attachdetach.attachable import InformedObjects
+from mooring.controllers.attachdetach.attachers import AttacherByType, CSIVolumeAttacher, NetworkDiskAttacher
+from mooring.controllers.attachdetach.controller import AttachDetachController, Timing
 from mooring.controllers.attachdetach.csi_attacher import CSIAttachController
 from mooring.controllers.attachdetach.orders import ApiAttachmentOrders
 from mooring.controllers.attachdetach.outcomes import Watcher
 from mooring.controllers.claims_controller import ClaimsController
+from mooring.controllers.driver_secrets import DriverSecrets
 from mooring.controllers.ephemeral import EphemeralClaims
 from mooring.controllers.expander import Expander
 from mooring.csi.drivers import Drivers
 from mooring.csi.handler import CSIHandler
+from mooring.daemon.followed_factory import FollowedFactory
 from mooring.engine.pending import Backoff
-from mooring.errors import MooringError
 from mooring.host.linux import LinuxHost
 from mooring.kube.api import Api
-from mooring.kube.informer import SharedIndexInformer
-from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.local_store import utc_now
-from mooring.kube.objects.kinds import VOLUME_ATTACHMENT, Kind, ObjectT
+from mooring.kube.objects.kinds import VOLUME_ATTACHMENT
 from mooring.kube.objects.pod import Pod
+from mooring.observe.cluster_events import ClusterEvents
 from mooring.observe.events import EventRecorder
 from mooring.registration.plugin_manager import PluginManager
 from mooring.settings import Settings
@@ -39,9 +42,6 @@ ATTACH_DETACH, CSI_ATTACHER, BINDER, EPHEMERAL, EXPANDER = (
 )  # fmt: skip
 CONTROLLERS = (ATTACH_DETACH, CSI_ATTACHER, BINDER, EPHEMERAL, EXPANDER)
 
-_SAY_AGAIN = 300.0
-"""Seconds after which the same trouble is worth another line in the log."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -53,25 +53,6 @@ class Options:
     metrics_address: tuple[str, int] | None = None
 
 
-class _FollowedFactory(SharedInformerFactory):
-    """A factory whose informers say once, not at each try, why they cannot read."""
-
-    def __init__(self, api: Api) -> None:
-        super().__init__(api)
-        self._said: dict[str, float] = {}
-
-    def informer(self, kind: Kind[ObjectT]) -> SharedIndexInformer[ObjectT]:
-        made = super().informer(kind)
-        made.set_error_handler(self._complain)
-        return made
-
-    def _complain(self, error: MooringError) -> None:
-        now = asyncio.get_running_loop().time()
-        if error.why not in self._said or now - self._said[error.why] >= _SAY_AGAIN:
-            self._said[error.why] = now
-            log.warning("cannot follow the cluster, and goes on trying: %s", error.why)
-
-
 class Term:
     """The controllers, from the moment this process leads until it does no more. Nothing of it is used again."""
 
@@ -79,9 +60,9 @@ class Term:
         self, api: Api, settings: Settings, options: Options, drivers: Drivers, watcher: Watcher, registry_dir: str
     ) -> None:
         self._settings, self._options, self.drivers = settings, options, drivers
-        self._factory = factory = _FollowedFactory(api)
+        self._factory = factory = FollowedFactory(api)
         self._backoff = Backoff(initial=settings.backoff_initial, maximum=settings.backoff_maximum)
-        self.events = EventRecorder(api, node_name="", now=utc_now, lifetime=settings.event_lifetime)
+        self._writes = partial(ClusterEvents, api, node_name="", random_source=random.Random())
         self.attach_detach: AttachDetachController | None = None
         self._running: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = []
         chosen = options.controllers
@@ -93,7 +74,7 @@ class Term:
             ephemeral = EphemeralClaims(
                 api,
                 factory,
-                tell=self.events.pod_waits,
+                tell=self._events("ephemeral_volume").pod_waits,
                 backoff=self._backoff,
                 resync_interval=settings.resync_interval,
             )
@@ -102,22 +83,34 @@ class Term:
         if options.csi_sockets or settings.plugin_registry:  # without drivers, nobody reads the Secrets of a cluster
             self._add_drivers(api, registry_dir)
 
+    def _events(self, component: str) -> EventRecorder:
+        """Who tells what a controller has to say, under the name of Kubernetes' own one."""
+        made = EventRecorder(self._writes(component=component))
+        self._running.append((f"events of {component}", made.run))
+        return made
+
     def _add_attach_detach(self, api: Api, watcher: Watcher) -> None:
+        settings, events = self._settings, self._events("attachdetach-controller")
+
+        def tell(pod: Pod, reason: str, message: str, warning: bool) -> None:
+            events.listen(Noticed(pod=pod, volume="", reason=reason, message=message, warning=warning))
+
         known = self._factory.informer(VOLUME_ATTACHMENT).indexer.get_by_key
         orders = ApiAttachmentOrders(api, self._factory)
         made = AttachDetachController(
             api,
             self._factory,
-            CSIVolumeAttacher(orders, known, timeout=self._settings.csi_timeout),
-            tell=self._tell,
+            AttacherByType(CSIVolumeAttacher(orders, known, timeout=settings.csi_timeout), NetworkDiskAttacher()),
+            tell=tell,
             watcher=watcher,
             backoff=self._backoff,
+            timing=Timing(
+                max_wait_for_unmount=settings.force_detach_after,
+                force_detach_on_timeout=settings.force_detach == "on",
+            ),
         )
         self.attach_detach = made
         self._running.append((ATTACH_DETACH, made.run))
-
-    def _tell(self, pod: Pod, reason: str, message: str, warning: bool) -> None:
-        self.events.listen(Noticed(pod=pod, volume="", reason=reason, message=message, warning=warning))
 
     def _add_binder(self, api: Api) -> None:
         """Of no claim is known here what nodes hold of it: pods that use it say enough. No volume has a node to fit."""
@@ -127,7 +120,7 @@ class Term:
             is_held=lambda claim: False,
             fits_node=lambda volume: True,
             now=utc_now,
-            tell=self.events.claim_changed,
+            tell=self._events("persistentvolume-controller").claim_changed,
             backoff=self._backoff,
             resync_interval=self._settings.resync_interval,
             scheduled=True,
@@ -141,6 +134,8 @@ class Term:
                 api,
                 self._factory,
                 self.drivers,
+                InformedObjects(self._factory),
+                DriverSecrets(api),
                 now=utc_now,
                 backoff=self._backoff,
                 resync_interval=settings.resync_interval,
@@ -152,8 +147,9 @@ class Term:
                 api,
                 self._factory,
                 self.drivers,
+                DriverSecrets(api),
                 now=utc_now,
-                tell=self.events.claim_changed,
+                tell=self._events("external-resizer").claim_changed,
                 backoff=self._backoff,
                 resync_interval=settings.resync_interval,
             )
@@ -182,7 +178,6 @@ class Term:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._factory.start(tasks)
-                tasks.create_task(self.events.run(), name="events")
                 for name, run in self._running:
                     tasks.create_task(run(), name=name)
         finally:

@@ -12,7 +12,6 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from mooring.controllers.attachdetach import figures
@@ -23,6 +22,8 @@ from mooring.errors import Refused
 from mooring.kube.api import Api, ApiError
 from mooring.observe.attach_metrics import AttachMetrics
 from mooring.observe.csi_metrics import CSIMetrics
+from mooring.observe.http_messages import Answer, Request
+from mooring.observe.http_server import routed, serving
 from mooring.observe.metrics import CONTENT_TYPE
 from mooring.registration.interface import PluginCount
 from mooring.settings import Settings
@@ -81,12 +82,18 @@ class ControllerProcess:
     async def _serve_term(self) -> None:
         drivers = Drivers(timeout=self._settings.csi_timeout)
         drivers.observe = self._calls.observe
-        with tempfile.TemporaryDirectory(prefix="mooring-controller-") as registry:  # nobody else registers there
+        with self._empty_registry() as registry:
             self._term = Term(self._api, self._settings, self._options, drivers, self._attaching, registry)
             try:
                 await self._term.run()
             finally:
                 self._term = None
+
+    def _empty_registry(self) -> contextlib.AbstractContextManager[str]:
+        """A directory in which nobody registers, for drivers that are named by their sockets alone."""
+        if self._settings.plugin_registry or not self._options.csi_sockets:
+            return contextlib.nullcontext("")
+        return tempfile.TemporaryDirectory(prefix="mooring-controller-")
 
     # -- what is counted -------------------------------------------------------------------------------------------
     def _volumes_in_use(self) -> Iterable[tuple[str, str]]:
@@ -122,24 +129,21 @@ async def _metrics_served(process: ControllerProcess, address: tuple[str, int] |
         yield
         return
 
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(process.registry), headers={"Content-Type": CONTENT_TYPE})
+    async def metrics(_: Request) -> Answer:
+        return Answer(generate_latest(process.registry), CONTENT_TYPE)
 
-    async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
+    async def healthz(_: Request) -> Answer:
+        return Answer(b"ok")
 
-    application = web.Application()
-    application.router.add_get("/metrics", metrics)
-    application.router.add_get("/healthz", healthz)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
     try:
-        try:
-            await web.TCPSite(runner, *address).start()
-        except OSError as error:
-            where = f"{address[0]}:{address[1]}"
-            why = error.strerror or str(error)
-            raise Refused(f"cannot serve metrics at {where}", why=why, next_step="Choose another address") from error
+        bound = socket.create_server(address, family=_family(address[0]))
+    except OSError as error:
+        where = f"{address[0]}:{address[1]}"
+        why = error.strerror or str(error)
+        raise Refused(f"cannot serve metrics at {where}", why=why, next_step="Choose another address") from error
+    async with serving(routed({"GET /metrics": metrics, "GET /healthz": healthz}), bound):
         yield
-    finally:
-        await runner.cleanup()
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mooring.controllers.attachdetach.attachable import AttachableObjects
 from mooring.controllers.attachdetach.csi_attacher import CSIAttachController
+from mooring.controllers.driver_secrets import DriverSecrets
 from mooring.controllers.expander import Expander
 from mooring.csi.allocatable import AllocatableRefresher
 from mooring.csi.drivers import Driver, Drivers
@@ -18,10 +20,12 @@ from mooring.engine.pending import Backoff
 from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.kube.api import Api
+from mooring.kube.delta_fifo import Tombstone
 from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.listener import Handler
 from mooring.kube.local_store import utc_now
-from mooring.kube.objects.kinds import CSI_DRIVER
+from mooring.kube.objects.kinds import CSI_DRIVER, VOLUME_ATTACHMENT
+from mooring.kube.objects.storage import VolumeAttachment
 from mooring.manager.volume_manager import VolumeManager
 from mooring.observe.drivers import Row, driver_rows
 from mooring.observe.events import EventRecorder
@@ -81,6 +85,15 @@ class CSIParts:
         await self.drivers.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attaching:
+    """For a node that attaches by itself: where its VolumeAttachments are, and what is known of volumes."""
+
+    api: Api
+    factory: SharedInformerFactory
+    objects: AttachableObjects
+
+
 def make_csi_parts(
     settings: Settings,
     host: Host,
@@ -93,25 +106,12 @@ def make_csi_parts(
     events: EventRecorder,
     backoff: Backoff,
     *,
+    attaching: Attaching | None,
     expands: bool = True,
 ) -> CSIParts:
     """The parts, wired: a driver that comes or goes wakes whatever waits for it."""
-    attacher = None
-    if settings.attach == "local":
-        attacher = CSIAttachController(
-            api, factory, drivers, now=utc_now, backoff=backoff, resync_interval=settings.resync_interval
-        )
-    expander = None
-    if expands:
-        expander = Expander(
-            api,
-            factory,
-            drivers,
-            now=utc_now,
-            tell=events.claim_changed,
-            backoff=backoff,
-            resync_interval=settings.resync_interval,
-        )
+    attacher = _attacher(settings, api, attaching, drivers, backoff) if attaching is not None else None
+    expander = _expander(settings, api, factory, drivers, events, backoff) if expands else None
     plugins = PluginManager(
         host,
         settings.plugin_registry or Paths(settings.root).registry_dir,
@@ -136,6 +136,12 @@ def make_csi_parts(
             on_delete=lambda each: allocatable.wake(),
         )
     )
+    if attaching is not None:
+        attaching.factory.informer(VOLUME_ATTACHMENT).add_event_handler(
+            Handler(
+                on_delete=lambda each: attachment_gone(manager, each.object if isinstance(each, Tombstone) else each)
+            )
+        )
     drivers.limit_reached = allocatable.ask_now
     drivers.abilities_known = lambda name: health.wake()
     waking: list[Callable[[str], None]] = [lambda name: driver_changed(manager, name)]
@@ -155,6 +161,41 @@ def make_csi_parts(
         health=health,
         allocatable=allocatable,
         attacher=attacher,
+    )
+
+
+def _attacher(
+    settings: Settings, api: Api, attaching: Attaching, drivers: Drivers, backoff: Backoff
+) -> CSIAttachController:
+    return CSIAttachController(
+        attaching.api,
+        attaching.factory,
+        drivers,
+        attaching.objects,
+        DriverSecrets(api),
+        now=utc_now,
+        backoff=backoff,
+        resync_interval=settings.resync_interval,
+    )
+
+
+def _expander(
+    settings: Settings,
+    api: Api,
+    factory: SharedInformerFactory,
+    drivers: Drivers,
+    events: EventRecorder,
+    backoff: Backoff,
+) -> Expander:
+    return Expander(
+        api,
+        factory,
+        drivers,
+        DriverSecrets(api),
+        now=utc_now,
+        tell=events.claim_changed,
+        backoff=backoff,
+        resync_interval=settings.resync_interval,
     )
 
 
@@ -179,4 +220,11 @@ def driver_changed(manager: VolumeManager, name: str) -> None:
     manager.object_changed(ObjectRef(DRIVER_KIND, "", name))
     for held in list(manager.actual.volumes.values()):
         if held.spec.csi_driver == name:
+            manager.reconciler.resume(held.name)
+
+
+def attachment_gone(manager: VolumeManager, attachment: VolumeAttachment) -> None:
+    """A volume is detached: one that nobody wants, and whose detach had failed, need not rest any longer."""
+    for held in list(manager.actual.volumes.values()):
+        if held.spec.csi_driver == attachment.spec.attacher and held.name not in manager.desired.volumes:
             manager.reconciler.resume(held.name)

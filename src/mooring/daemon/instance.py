@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mooring.controllers.attachdetach import attachable
 from mooring.controllers.claims_controller import ClaimsController
 from mooring.controllers.ephemeral import EphemeralClaims
 from mooring.controllers.flex_driver_watcher import FlexDriverWatcher
 from mooring.controllers.limit_watcher import LimitWatcher
 from mooring.controllers.token_signer import NodeIdentity, TokenSigner, default_issuer
 from mooring.csi.node_info import NodeInfoManager
-from mooring.daemon.csi_parts import CSIParts
+from mooring.daemon.csi_parts import Attaching, CSIParts
 from mooring.daemon.node_facts import node_facts, node_name
 from mooring.daemon.node_parts import Surroundings, make_node, usual_backoff
 from mooring.daemon.runs import PodsAndRuns
@@ -27,16 +29,18 @@ from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.manager.node_affinity import matches_node
 from mooring.manager.pods import KnownPods
 from mooring.manager.volume_manager import VolumeManager
+from mooring.observe.control import OpenId
 from mooring.observe.events import EventRecorder
 from mooring.observe.history import History, Journal
-from mooring.observe.http import OpenId
 from mooring.observe.metrics import Metrics
 from mooring.observe.status import Status
+from mooring.observe.stored_events import StoredEvents
 from mooring.observe.usage import UsageMeter
 from mooring.runtimes.supervisor import RunSupervisor
 from mooring.settings import Settings
 from mooring.sources.informed import InformedObjects, InformedPods
 from mooring.sources.manifest_directory import ManifestDirectory
+from mooring.sources.manifest_files import ManifestFiles
 from mooring.world.changes import Change, Finished
 from mooring.world.operations import Detach, Unmount, Unstage
 
@@ -49,6 +53,11 @@ class PodSource(Protocol):
         """Set once all pods that there were at the start have been told of."""
         ...
 
+    @property
+    def known(self) -> asyncio.Event:
+        """Set at the latest then; before, where the pods of an earlier view serve for the time being."""
+        ...
+
     async def run(self) -> None: ...
 
     async def until_told(self, pod: Pod) -> None:
@@ -58,6 +67,12 @@ class PodSource(Protocol):
 
 Part = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
 """Something that runs as long as the instance does, and what it is called."""
+
+
+class AwaitPod(Protocol):
+    """Returns the pod that `find` finds, once it has come; TimeoutError when it does not."""
+
+    async def __call__(self, find: Callable[[], Pod | None], *, timeout: float) -> Pod: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +99,15 @@ class Instance:
     claims: Callable[[], Sequence[PersistentVolumeClaim]]
     openid: OpenId
     cluster: str = ""  # the API server that objects come from; empty: they come from here
+    await_pod: AwaitPod | None = None  # where pods may come later than those who ask for them
     factories: tuple[SharedInformerFactory, ...] = ()  # run once manifests are stored
     beside: tuple[Part, ...] = ()
+
+    async def close(self) -> None:
+        """Let go of files and sockets once nothing runs any more."""
+        self.journal.close()
+        await self.csi.close()
+        await self.store.close()
 
     async def run(self) -> None:
         """Run everything until cancelled. Sources count as heard once manifests are stored and pods are known."""
@@ -108,7 +130,19 @@ class Instance:
             self.runs.look_at_all()
 
 
-def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instance:
+@contextlib.asynccontextmanager
+async def assembled(
+    settings: Settings, host: Host, manifests: Sequence[str], files: ManifestFiles
+) -> AsyncIterator[Instance]:
+    """An instance over manifests, closed in the end. `files` may have been read already."""
+    instance = assemble(settings, host, manifests, files)
+    try:
+        yield instance
+    finally:
+        await instance.close()
+
+
+def assemble(settings: Settings, host: Host, manifests: Sequence[str], files: ManifestFiles | None = None) -> Instance:
     """An instance over manifests. Must be called on the event loop that will run it."""
     name = node_name(settings)
     paths = Paths(settings.root)
@@ -122,8 +156,8 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
     signer = TokenSigner(
         paths.service_account_key, issuer=issuer, node=lambda: _identity(objects, name), accounts=objects
     )
-    events = EventRecorder(store, node_name=name, now=utc_now, lifetime=settings.event_lifetime)
-    source = ManifestDirectory(manifests, store, node_name=name)
+    events = EventRecorder(StoredEvents(store, node_name=name, now=utc_now, lifetime=settings.event_lifetime))
+    source = ManifestDirectory(manifests, store, files or ManifestFiles(name))
     node = make_node(
         settings,
         host,
@@ -135,8 +169,9 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
             issuer=signer,
             csi_node=csi_node,
             events=events,
-            manifests=source,
+            findings=lambda: source.findings,
             expands=True,
+            attaching=Attaching(api=store, factory=factory, objects=attachable.InformedObjects(factory)),
         ),
     )
     manager, backoff = node.manager, usual_backoff(settings)
@@ -144,7 +179,7 @@ def assemble(settings: Settings, host: Host, manifests: Sequence[str]) -> Instan
         store,
         factory,
         is_held=manager.holds_claim,
-        fits_node=lambda volume: matches_node(volume, facts().labels),
+        fits_node=lambda volume: matches_node(volume, facts().name, facts().labels),
         now=utc_now,
         tell=events.claim_changed,
         backoff=backoff,

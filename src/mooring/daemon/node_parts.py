@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mooring.controllers.attachdetach.orders import ApiAttachmentOrders
@@ -16,7 +16,7 @@ from mooring.csi.drivers import Drivers
 from mooring.csi.node_info import NodeInfoManager
 from mooring.daemon.building import Lookups, build_manager
 from mooring.daemon.claim_status import ApiClaimStatus
-from mooring.daemon.csi_parts import CSIParts, inspectors, make_csi_parts
+from mooring.daemon.csi_parts import Attaching, CSIParts, inspectors, make_csi_parts
 from mooring.daemon.node_watchers import watch_flex_drivers, watch_limits
 from mooring.daemon.runs import RunVolumes
 from mooring.engine.pending import Backoff
@@ -39,7 +39,6 @@ from mooring.plugins.interface import NodeFacts
 from mooring.runtimes.choice import make_runtime
 from mooring.runtimes.supervisor import RunSupervisor
 from mooring.settings import Settings
-from mooring.sources.manifest_directory import ManifestDirectory
 from mooring.world.findings import Finding
 from mooring.world.leftovers import leftovers
 
@@ -58,8 +57,9 @@ class Surroundings:
     issuer: Issuer
     csi_node: NodeInfoManager
     events: EventRecorder
-    manifests: ManifestDirectory
+    findings: Callable[[], Iterable[Finding]]  # about what feeds it
     expands: bool  # the storage behind claims, which in a cluster a controller does
+    attaching: Attaching  # for the setting `attach = "local"`
     attached_by_others: bool = False  # who write into the Node's status what they attached
     states: Callable[[PodManager], KnownPods] = KnownPods
 
@@ -86,6 +86,7 @@ def usual_backoff(settings: Settings) -> Backoff:
 def make_node(settings: Settings, host: Host, around: Surroundings) -> NodeParts:
     """The parts, wired. Must be called on the event loop that will run them."""
     loop, paths = asyncio.get_running_loop(), Paths(settings.root)
+    attaching = around.attaching if settings.attach == "local" else None
     drivers = Drivers(timeout=settings.csi_timeout)
     pods = PodManager()
     states = around.states(pods)
@@ -98,7 +99,7 @@ def make_node(settings: Settings, host: Host, around: Surroundings) -> NodeParts
         states=states,
         tokens=TokenManager(around.issuer, clock=time.time, random=random.SystemRandom()),
         drivers=drivers,
-        orders=ApiAttachmentOrders(around.api, around.factory) if settings.attach == "local" else None,
+        orders=ApiAttachmentOrders(attaching.api, attaching.factory) if attaching is not None else None,
         claim_status=ApiClaimStatus(around.api, around.events),
         attached_by_others=around.attached_by_others,
     )
@@ -127,6 +128,7 @@ def make_node(settings: Settings, host: Host, around: Surroundings) -> NodeParts
         manager,
         around.events,
         usual_backoff(settings),
+        attaching=attaching,
         expands=around.expands,
     )
     drivers.observe = CSIMetrics(metrics.registry, csi.plugins.counts).observe
@@ -141,7 +143,7 @@ def make_node(settings: Settings, host: Host, around: Surroundings) -> NodeParts
         usage=usage,
         limits=watch_limits(settings, host, around.api, manager),
         flex_drivers=watch_flex_drivers(host, manager),
-        status=Status(_view(host, manager, runs, around.manifests, history, csi)),
+        status=Status(_view(host, manager, runs, around.findings, history, csi)),
     )
 
 
@@ -149,7 +151,7 @@ def _view(
     host: Host,
     manager: VolumeManager,
     runs: RunSupervisor,
-    source: ManifestDirectory,
+    findings: Callable[[], Iterable[Finding]],
     history: History,
     csi: CSIParts,
 ) -> NodeView:
@@ -159,10 +161,10 @@ def _view(
         actual=manager.actual,
         gates=lambda: manager.gates,
         running=manager.reconciler.pending.running,
-        findings=lambda: (*_findings(host, manager, source), *runs.findings(), *csi.findings()),
+        findings=lambda: (*findings(), *_findings(host, manager), *runs.findings(), *csi.findings()),
         history=history,
         namesakes=manager.namesakes,
-        containers=runs.words,
+        containers=manager.containers_left,
         held_up=manager.held_up,
         progress=manager.walks.progress,
         drivers=csi.rows,
@@ -170,8 +172,7 @@ def _view(
     )
 
 
-def _findings(host: Host, manager: VolumeManager, source: ManifestDirectory) -> Iterator[Finding]:
-    yield from source.findings
+def _findings(host: Host, manager: VolumeManager) -> Iterator[Finding]:
     yield from manager.recovery.findings()
     yield from manager.mount_watch.findings()
     unwanted = (each for each in manager.actual.volumes.values() if each.name not in manager.desired.volumes)

@@ -35,6 +35,11 @@ def root_option(command: F) -> F:
     return click.option("--root", metavar="DIR", help=ROOT_HELP)(command)
 
 
+def detach_option(command: F) -> F:
+    says = "Return as soon as the daemon answers; it goes on in the background."
+    return click.option("--detach", "detached", is_flag=True, help=says)(command)
+
+
 def output_option(*formats: str) -> Callable[[F], F]:
     return click.option(
         "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="How to print it."

@@ -81,7 +81,7 @@ def _bind(manifests: Sequence[KubernetesObject], objects: ObjectTable, facts: Ca
         [obj for obj in manifests if isinstance(obj, PersistentVolumeClaim)],
         [obj for obj in manifests if isinstance(obj, PersistentVolume)],
         [obj for obj in manifests if isinstance(obj, StorageClass)],
-        lambda volume: matches_node(volume, facts().labels),
+        lambda volume: matches_node(volume, facts().name, facts().labels),
     )
     for claim in planned.claims.values():
         objects.put(claim)

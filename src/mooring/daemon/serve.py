@@ -8,18 +8,19 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
-
-from aiohttp import web
 
 from mooring.daemon.building import make_host
 from mooring.daemon.control import InstanceControl
-from mooring.daemon.instance import Instance, assemble
+from mooring.daemon.instance import Instance
 from mooring.daemon.root_directory import locked, make_root
 from mooring.daemon.systemd import Service, take_notifier
+from mooring.host.interface import Host
 from mooring.host.paths import Paths
 from mooring.observe.http import HttpApi
+from mooring.observe.http_server import serving
 from mooring.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,11 @@ Watch = Callable[[Instance], Coroutine[Any, Any, None]]
 """Something that looks at the instance while it runs, such as the live table."""
 
 
-async def serve(settings: Settings, manifests: Sequence[str], *, watch: Watch | None = None) -> None:
+Assembly = Callable[[Host], contextlib.AbstractAsyncContextManager[Instance]]
+"""What puts an instance together on a machine, and closes it in the end."""
+
+
+async def serve(settings: Settings, assembly: Assembly, *, watch: Watch | None = None) -> None:
     """Run an instance until SIGTERM, SIGINT or `down`. Volumes stay in place, except after `down`.
 
     Operations that run may end within `stop_timeout`; a second signal abandons them at once, a third ends the process.
@@ -41,14 +46,10 @@ async def serve(settings: Settings, manifests: Sequence[str], *, watch: Watch | 
     with locked(paths):
         stop = _Stop()
         service = Service(*take_notifier(os.environ))
-        instance = assemble(settings, make_host(settings), manifests)
         try:
-            async with _listening(instance, stop.asked):
+            async with assembly(make_host(settings)) as instance, _listening(instance, stop.asked):
                 await _run(instance, stop, service, watch)
         finally:
-            instance.journal.close()
-            await instance.csi.close()
-            await instance.store.close()
             service.close()
 
 
@@ -70,14 +71,22 @@ class _Stop:
         self.asked.set()
 
 
+def settle_collector() -> None:
+    """Let the garbage collector pass over what lives as long as the daemon, and come less often for the rest.
+
+    Nearly nothing here is in cycles, and at every turn it looks at all objects that pods, volumes and waits brought.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
 async def _run(instance: Instance, stop: _Stop, service: Service, watch: Watch | None) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(instance.run(), name="instance")
         telling = tasks.create_task(service.run(instance.manager, instance.pods.heard), name="service")
         watching = tasks.create_task(watch(instance), name="watch") if watch is not None else None
-        # What was allocated so far lives as long as the daemon: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
+        settle_collector()
         await stop.asked.wait()
         log.info("stopping; %s", "all volumes are gone" if instance.states.draining else "volumes stay as they are")
         service.stopping()
@@ -100,21 +109,20 @@ async def _first_of(*several: Coroutine[Any, Any, object]) -> None:
 @contextlib.asynccontextmanager
 async def _listening(instance: Instance, stopping: asyncio.Event) -> AsyncIterator[None]:
     """Serve the control socket, for its owner only."""
-    api = HttpApi(instance.status, instance.metrics, instance.store, InstanceControl(instance, stopping.set))
-    runner = web.AppRunner(api.application(), access_log=None, handle_signals=False)
-    await runner.setup()
+    control = InstanceControl(instance, stopping.set)
+    api = HttpApi(instance.status, instance.metrics, instance.store, control)
     path = instance.paths.socket
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)  # left by a process that was killed: the lock says that nobody uses it
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     before = os.umask(0o177)
     try:
-        await web.UnixSite(runner, path, shutdown_timeout=2.0).start()
+        bound.bind(path)
     finally:
         os.umask(before)
     try:
-        yield
+        async with serving(api.answer, bound):
+            yield
     finally:
-        api.stop_streams()
-        await runner.cleanup()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

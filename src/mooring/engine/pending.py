@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True):
     """What an operation works on: one part of a key, or with `part=None` the whole of it.
 
     The whole conflicts with everything of the same key; two different parts do not conflict.
@@ -22,8 +21,7 @@ class Slot:
         return self.part if self.part is not None else self.owner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     """How pauses grow: the first failure waits `initial`, each further one twice as long, up to `maximum`."""
 
     initial: float = 0.5
@@ -34,8 +32,7 @@ class Backoff:
         return min(self.initial * 2.0 ** min(failures - 1, 64), self.maximum)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
     """A failed operation kind that rests until `until` (time of the loop's clock)."""
 
     failures: int
@@ -100,6 +97,10 @@ class PendingOperations:
         pauses = self._pauses.get(key)
         if pauses:
             self._pauses[key] = {at: Pause(failures=pause.failures, until=0.0) for at, pause in pauses.items()}
+
+    def resting(self) -> tuple[str, ...]:
+        """The keys of which something rests, oldest first."""
+        return tuple(self._pauses)
 
     def forget(self, key: str, part: str | None = None) -> None:
         """Drop the pauses of a key (or of one part of it) whose wish has gone."""

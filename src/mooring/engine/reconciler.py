@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -60,10 +61,11 @@ class Reconciler(Generic[OperationT, OutcomeT]):
         self._limit = limit
         self._waiting = 0  # running operations that only wait, and do not count
         self._resync_interval = resync_interval
-        self._dirty: dict[str, None] = {}
+        self._dirty: OrderedDict[str, None] = OrderedDict()  # a dict looks for its first key past all that have gone
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop  # that runs it: finding out anew costs a system call each time
         self._stopping = False
         self._resyncing: set[str] = set()
         self.resync_found_work = 0
@@ -78,6 +80,11 @@ class Reconciler(Generic[OperationT, OutcomeT]):
         """Look at this key soon, and do not let it rest: what it waited for has changed."""
         self.pending.resume(key)
         self.touch(key)
+
+    def resume_all(self) -> None:
+        """Let nothing rest: what all of them may have waited for has changed."""
+        for key in self.pending.resting():
+            self.resume(key)
 
     def forget(self, key: str, part: str | None = None) -> None:
         """Drop the pauses of what is no longer wanted."""
@@ -106,6 +113,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
 
     async def run(self) -> None:
         """Serve touched keys until `stop`; running operations are then waited for, and cancelled with this task."""
+        self._loop = asyncio.get_running_loop()
         try:
             async with asyncio.TaskGroup() as operations:
                 resync = operations.create_task(self._resync_forever(), name="resync")
@@ -126,10 +134,9 @@ class Reconciler(Generic[OperationT, OutcomeT]):
         self._note_idle()
 
     def _serve(self, operations: asyncio.TaskGroup) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         while self._dirty and not self._is_full() and not self._stopping:
-            key = next(iter(self._dirty))
-            del self._dirty[key]
+            key, _ = self._dirty.popitem(last=False)
             self._start_due(key, operations, now)
         self._note_idle()
 
@@ -162,7 +169,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
         if timer is not None:
             timer.cancel()
         if at is not None:
-            self._timers[key] = asyncio.get_running_loop().call_at(at, self._wake_up, key)
+            self._timers[key] = self._loop.call_at(at, self._wake_up, key)
 
     def _wake_up(self, key: str) -> None:
         del self._timers[key]
@@ -172,7 +179,7 @@ class Reconciler(Generic[OperationT, OutcomeT]):
         outcome = await self._subject.execute(operation)
         # No await from here on: the outcome is visible in the world before the slot is free.
         succeeded = self._subject.apply(operation, outcome)
-        self.pending.finish(slot, kind, failed=not succeeded, now=asyncio.get_running_loop().time())
+        self.pending.finish(slot, kind, failed=not succeeded, now=self._loop.time())
         self.touch(slot.key)
         self._note_idle()
 

@@ -1,9 +1,9 @@
 """Writes a set of files into a directory so that readers see all of the old ones or all of the new ones.
 
-The files live in a data directory `..<time>.<digits>`; the link `..data` names the current one and is switched by a
-rename; each visible name is a link through `..data`. A writer killed at any step leaves a directory that the next
-write puts right: a left-over `..data_tmp`, data directories that `..data` does not name, and visible links that are
-missing or stale are all repaired, even when the payload itself has not changed.
+The files live in a data directory `..<time>.<digits>`; the link `..data` names the current one, and once it is there it
+is switched by a rename; each visible name is a link through `..data`. A writer killed at any step leaves a directory
+that the next write puts right: a left-over `..data_tmp`, data directories that `..data` does not name, and visible
+links that are missing or stale are all repaired, even when the payload itself has not changed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from random import Random
+
+import msgspec
 
 from mooring.errors import Refused
 from mooring.host.interface import FileKind, Host, NewFile
@@ -26,8 +27,7 @@ _LONGEST_NAME = 255
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,250}").fullmatch  # the usual key, which needs no more checks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PayloadFile:
+class PayloadFile(msgspec.Struct, frozen=True, kw_only=True):
     """The content of one file, its exact mode, and its owner when that is not the process."""
 
     data: bytes
@@ -35,8 +35,7 @@ class PayloadFile:
     uid: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteReport:
+class WriteReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a write did: `changed` is false when the data on disk was already right."""
 
     changed: bool
@@ -53,25 +52,29 @@ def write_payload(
     directory: str,
     payload: Mapping[str, PayloadFile],
     *,
-    stamp: str,
+    stamp: Callable[[], str],
     set_ownership: Callable[[str], None] | None = None,
+    hidden: Collection[str] = (),
+    is_empty: bool = False,
 ) -> WriteReport:
-    """Make `directory` show exactly the payload; `stamp` names the data directory should one be needed.
+    """Make `directory` show exactly the payload; `stamp` draws a name for the data directory should one be needed.
 
     `set_ownership` is called once per real write, before readers can see the data, with the path of the new data
-    directory; what it raises undoes the write. Writers of one directory take turns: that is for the caller to see to.
+    directory; what it raises undoes the write. Names in `hidden` belong to directories that something is mounted on: a
+    file of such a name is not shown. Writers of one directory take turns: that is for the caller to see to. A
+    directory that was made just now `is_empty`, and is not looked into.
     """
     wanted = normalised(payload)
-    names = _names_in_target(host, directory)
-    current = host.read_link(f"{directory}/{DATA_LINK}") if DATA_LINK in names else None
+    there = {} if is_empty else _in_target(host, directory)
+    current = host.read_link(f"{directory}/{DATA_LINK}") if DATA_LINK in there else None
     changed = current is None or _differs(host, f"{directory}/{current}", wanted)
     if changed:
-        while stamp in names:  # left by a killed writer that drew the same digits
-            stamp += "0"
-        _publish(host, directory, wanted, stamp, names, set_ownership)
-        current = stamp
-    _show(host, directory, wanted, names)
-    _collect(host, directory, wanted, names, current)
+        current = stamp()
+        while current in there:  # left by a killed writer that drew the same digits
+            current += "0"
+        _publish(host, directory, wanted, current, there, set_ownership)
+    _show(host, directory, wanted, there, hidden)
+    _collect(host, directory, wanted, there, current)
     return WriteReport(changed=changed)
 
 
@@ -135,19 +138,25 @@ def _bad_path(path: str, why: str) -> Refused:
     return Refused(f"cannot write a file at {shown!r}", why=why, next_step="Use a relative path inside the volume")
 
 
-def _names_in_target(host: Host, directory: str) -> set[str]:
+def _in_target(host: Host, directory: str) -> dict[str, bool]:
+    """Each name in the directory, and whether it is a link."""
     try:
-        return set(host.names_in(directory))
+        return host.links_in(directory)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise Refused(f"cannot write files into {directory!r}", why="it is not an existing directory") from error
 
 
 def _differs(host: Host, data_directory: str, wanted: Mapping[str, PayloadFile]) -> bool:
     """Tell whether the files on disk are others than the wanted ones; modes and owners are not compared."""
+    if any("/" in path for path in wanted):
+        return _differs_deep_down(host, data_directory, wanted)
+    return not host.holds_files(data_directory, {path: file.data for path, file in wanted.items()})
+
+
+def _differs_deep_down(host: Host, data_directory: str, wanted: Mapping[str, PayloadFile]) -> bool:
+    """The same for files that lie in directories, which may be left without any."""
     try:
-        names = host.names_in(data_directory)
-        flat = wanted.keys() == set(names)  # then nothing is stale, and files are all there is to compare
-        if not flat and paths_to_remove(host, data_directory, wanted):
+        if paths_to_remove(host, data_directory, wanted):
             return True
         return any(host.read_file(f"{data_directory}/{path}") != file.data for path, file in wanted.items())
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -159,15 +168,15 @@ def _publish(
     directory: str,
     wanted: Mapping[str, PayloadFile],
     stamp: str,
-    names: set[str],
+    there: dict[str, bool],
     set_ownership: Callable[[str], None] | None,
 ) -> None:
     """Write a new data directory and switch `..data` to it; a failure leaves the old one in force."""
     data_directory = f"{directory}/{stamp}"
     new_link = f"{directory}/{NEW_DATA_LINK}"
-    if NEW_DATA_LINK in names:  # a writer was killed just before its switch
+    if NEW_DATA_LINK in there:  # a writer was killed just before its switch
         host.remove_file(new_link)
-        names.discard(NEW_DATA_LINK)
+        del there[NEW_DATA_LINK]
     linked = False
     host.make_directory(data_directory, 0o755)
     try:
@@ -178,6 +187,9 @@ def _publish(
         )
         if set_ownership is not None:
             set_ownership(data_directory)
+        if DATA_LINK not in there:
+            host.make_link(stamp, f"{directory}/{DATA_LINK}")
+            return
         host.make_link(stamp, new_link)
         linked = True
         host.rename(new_link, f"{directory}/{DATA_LINK}")
@@ -189,23 +201,29 @@ def _publish(
         raise
 
 
-def _show(host: Host, directory: str, wanted: Mapping[str, PayloadFile], names: set[str]) -> None:
+def _show(
+    host: Host,
+    directory: str,
+    wanted: Mapping[str, PayloadFile],
+    there: Mapping[str, bool],
+    hidden: Collection[str],
+) -> None:
     """Make the visible link of each top-level name that has none."""
-    shown: set[str] = set()
+    shown = set(hidden)
     for path, file in wanted.items():
         top = path.partition("/")[0]
         if top in shown:
             continue
         shown.add(top)
-        if top not in names:
+        if top not in there:
             host.make_link(f"{DATA_LINK}/{top}", f"{directory}/{top}", file.uid)
-        elif not _is_link(host, f"{directory}/{top}"):
+        elif not there[top]:
             why = "something that is no link stands where the file belongs"
             raise FileExistsError(errno.EEXIST, why, f"{directory}/{top}")
 
 
 def _collect(
-    host: Host, directory: str, wanted: Mapping[str, PayloadFile], names: set[str], current: str | None
+    host: Host, directory: str, wanted: Mapping[str, PayloadFile], there: Mapping[str, bool], current: str | None
 ) -> None:
     """Remove what earlier writes left: visible links of files that are gone, and data directories out of use.
 
@@ -213,13 +231,13 @@ def _collect(
     """
     tops = {path.partition("/")[0] for path in wanted}
     failure: OSError | None = None
-    for name in sorted(names - tops - {DATA_LINK}):
+    for name in sorted(there.keys() - tops - {DATA_LINK}):
         path = f"{directory}/{name}"
         try:
             if name.startswith("..20"):
                 if name != current:
                     host.remove_tree(path)
-            elif name == NEW_DATA_LINK or _link_text(host, path) == f"{DATA_LINK}/{name}":
+            elif name == NEW_DATA_LINK or (there[name] and host.read_link(path) == f"{DATA_LINK}/{name}"):
                 host.remove_file(path)
         except FileNotFoundError:
             continue
@@ -227,16 +245,3 @@ def _collect(
             failure = error
     if failure is not None:
         raise failure
-
-
-def _is_link(host: Host, path: str) -> bool:
-    return _link_text(host, path) is not None
-
-
-def _link_text(host: Host, path: str) -> str | None:
-    try:
-        return host.read_link(path)
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            return None
-        raise

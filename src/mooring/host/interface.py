@@ -8,9 +8,11 @@ they hand a function to `run`, saying what the calls risk.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from mooring.host.durable_files import DurableCalls
 from mooring.host.health import HealthCalls
@@ -26,6 +28,7 @@ class Risk(enum.Enum):
     """What a batch of host calls may cost, and so where it runs."""
 
     CHEAP = "cheap"  # a few microseconds each, on a local file system that is ours: inline on the event loop
+    WAITING = "waiting"  # as cheap, but the kernel waits for itself, as when it unmounts: one by one in a thread
     BULKY = "bulky"  # may touch many files: in a small pool
     HANGING = "hanging"  # may never return (a foreign or network file system): in a thread that can be abandoned
 
@@ -40,8 +43,7 @@ class FileKind(enum.Enum):
     FIFO = "fifo"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFacts:
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What lstat (or stat) tells of a path. `mode` holds the permission bits including setuid, setgid, sticky."""
 
     kind: FileKind
@@ -54,8 +56,7 @@ class FileFacts:
     modified_at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountFacts:
+class MountFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One mount, as the kernel sees it. `id` is never reused while the machine runs (where the kernel offers that)."""
 
     id: int
@@ -69,8 +70,7 @@ class MountFacts:
     propagation: str = "private"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFacts:
+class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the kernel tells of a block or character device; a character device has no size."""
 
     kind: FileKind
@@ -89,8 +89,7 @@ class Content(enum.Enum):
     UNKNOWN = "unknown data"  # no file system (a member of a volume group, an encrypted disk), or several at once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """What was found on a block device; `type` names the file system, the partition table or the other data."""
 
     content: Content
@@ -107,16 +106,14 @@ class Check(enum.Enum):
     NO_PROGRAM = "no program"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a check of a file system ended, and the last things the program said."""
 
     check: Check
     output: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFile:
+class NewFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file to be written below a directory; `path` is relative and may contain sub-directories."""
 
     path: str
@@ -162,6 +159,14 @@ class Host(StorageCalls, HealthCalls, DurableCalls, OwnershipCalls, MountWatchCa
         """Names in a directory, sorted, without touching the entries themselves."""
         ...
 
+    def links_in(self, path: str) -> dict[str, bool]:
+        """Each name in a directory, and whether it is a symbolic link."""
+        ...
+
+    def holds_files(self, path: str, files: Mapping[str, bytes]) -> bool:
+        """Whether a directory has just these files, each with just this content, and nothing else."""
+        ...
+
     def read_file(self, path: str) -> bytes: ...
 
     def read_link(self, path: str) -> str | None:
@@ -192,8 +197,11 @@ class Host(StorageCalls, HealthCalls, DurableCalls, OwnershipCalls, MountWatchCa
         ...
 
     # -- making --------------------------------------------------------------------------------------------------
-    def make_directories(self, path: str, mode: int) -> None:
-        """mkdir -p: missing directories get `mode` less the umask (022); existing ones stay as they are."""
+    def make_directories(self, path: str, mode: int) -> bool:
+        """mkdir -p: missing directories get `mode` less the umask (022); existing ones stay as they are.
+
+        Returns whether the last one was made now.
+        """
         ...
 
     def make_directory(self, path: str, mode: int) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from mooring.host import (
+    contents,
     device_mounts,
     devices,
     file_system_tools,
@@ -100,6 +101,12 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
     def names_in(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
+    def links_in(self, path: str) -> dict[str, bool]:
+        return contents.links_in(path)
+
+    def holds_files(self, path: str, files: Mapping[str, bytes]) -> bool:
+        return contents.holds_files(path, files)
+
     def read_file(self, path: str) -> bytes:
         descriptor = os.open(path, _READ)
         try:
@@ -145,7 +152,7 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
         return usage.tree_usage(path, budget)
 
     # -- making --------------------------------------------------------------------------------------------------
-    def make_directories(self, path: str, mode: int) -> None:
+    def make_directories(self, path: str, mode: int) -> bool:
         try:
             self.make_directory(path, mode)
         except FileNotFoundError:
@@ -153,10 +160,12 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
             if not above or above == path:
                 raise
             self.make_directories(above, mode)
-            self.make_directories(path, mode)
+            return self.make_directories(path, mode)
         except FileExistsError:
             if not _leads_to_directory(path):
                 raise
+            return False
+        return True
 
     def make_directory(self, path: str, mode: int) -> None:
         mode &= _DIRECTORY_BITS
@@ -167,12 +176,13 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
     def write_files(self, directory: str, files: Sequence[NewFile]) -> None:
         handle = os.open(directory, _HANDLE)
         handles = {"": handle}
+        right: set[int] = set()
         try:
             for file in files:
                 above, _, name = file.path.rpartition("/")
                 if above and above not in handles:
                     self._open_directories(handles, checked_relative(above))
-                _write_file(handles[above], name, file)
+                _write_file(handles[above], name, file, right)
         except OSError as error:  # it names a path relative to a descriptor
             raise OSError(error.errno, error.strerror, f"{directory}/{file.path}") from None
         finally:
@@ -182,7 +192,7 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
     def create_file(self, path: str, mode: int) -> None:
         descriptor = os.open(path, _NEW_FILE, mode)
         try:
-            os.fchmod(descriptor, mode)
+            _give_mode(descriptor, mode)
         finally:
             os.close(descriptor)
 
@@ -307,7 +317,8 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
             os.chmod(name, 0o755, dir_fd=directory)
 
 
-def _write_file(directory: int, name: str, file: NewFile) -> None:
+def _write_file(directory: int, name: str, file: NewFile, right: set[int]) -> None:
+    """Write one of the files of a directory, all of which get the modes in `right` when they are made."""
     descriptor = os.open(name, _NEW_FILE, file.mode, dir_fd=directory)
     try:
         data = file.data
@@ -316,9 +327,19 @@ def _write_file(directory: int, name: str, file: NewFile) -> None:
             written += os.write(descriptor, memoryview(data)[written:])
         if file.uid is not None:
             os.fchown(descriptor, file.uid, -1)  # before the mode, of which it clears setuid and setgid
-        os.fchmod(descriptor, file.mode)
+            os.fchmod(descriptor, file.mode)
+        elif file.mode not in right and _give_mode(descriptor, file.mode):
+            right.add(file.mode)
     finally:
         os.close(descriptor)
+
+
+def _give_mode(descriptor: int, mode: int) -> bool:
+    """Give a new file its mode, and tell whether it had it: a umask or a directory's default ACL may take bits."""
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) == mode:
+        return True
+    os.fchmod(descriptor, mode)
+    return False
 
 
 def _leads_to_directory(path: str) -> bool:

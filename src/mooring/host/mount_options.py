@@ -88,6 +88,11 @@ def parse(options: Sequence[str]) -> MountOptions:
     )
 
 
+def context_option(label: str) -> str:
+    """The option that mounts with an SELinux label, quoted, for a label may hold commas."""
+    return f'context="{label}"'
+
+
 def _each(options: Sequence[str]) -> Iterable[str]:
     """Yield single options: a mount option of a persistent volume may hold several, with commas between them."""
     for option in options:

@@ -7,10 +7,12 @@ ValueError and never a directory.
 from __future__ import annotations
 
 import posixpath
+from functools import lru_cache
 
 _NOT_A_NAME = frozenset(("", ".", ".."))
 
 
+@lru_cache(maxsize=4096)  # a pod's names are asked for again and again while it is worked on
 def checked_component(name: str) -> str:
     """Return the name when it can stand alone as one path component."""
     if name in _NOT_A_NAME or "/" in name or "\0" in name:
@@ -25,6 +27,7 @@ def checked_relative(path: str) -> str:
     return path
 
 
+@lru_cache(maxsize=256)
 def escape_plugin_name(name: str) -> str:
     """Return a plugin name as one directory name: `kubernetes.io/secret` becomes `kubernetes.io~secret`."""
     return name.replace("/", "~")

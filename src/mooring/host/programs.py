@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mooring.errors import Doubtful, Refused
+from mooring.host import open_files
 
 PLACES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT = 16 * 1024  # bytes of output, from its end
@@ -75,6 +76,7 @@ def run_program(
         cwd=directory,
         start_new_session=True,
     )
+    open_files.give_back(process.pid)
     output = bytearray()
     try:
         in_time = _follow(process, output, time.monotonic() + deadline)

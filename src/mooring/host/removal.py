@@ -66,7 +66,7 @@ class _Remover:
                 (directories if entry.is_dir(follow_symlinks=False) else others).append(entry.name)
         for name in others:
             self._unlink(directory, name, path)
-        return directories
+        return [name for name in directories if not _was_empty(directory, name)]
 
     def leave(self, above: int, name: str, directory: int, path: str) -> bool:
         try:
@@ -109,6 +109,15 @@ class _Remover:
             self.mount_point = self.mount_point or failure
         else:
             self.failure = self.failure or failure
+
+
+def _was_empty(directory: int, name: str) -> bool:
+    """Remove a directory if nothing is in it nor mounted on it."""
+    try:
+        os.rmdir(name, dir_fd=directory)
+    except OSError:
+        return False
+    return True
 
 
 def _told(error: OSError, path: str) -> OSError:

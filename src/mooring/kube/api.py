@@ -17,6 +17,7 @@ class ApiError(MooringError):
 
     code = 500
     retry_after = 0.0  # seconds that the server asks for before the next try
+    answered = True  # by a server, be it that it can do nothing now; else none was reached
 
 
 class Unauthorized(ApiError):
@@ -69,10 +70,15 @@ class ConnectionRefused(ApiError):
     """Nobody listens at the API server's address."""
 
     code = 503
+    answered = False
 
 
 class InternalError(ApiError):
     code = 500
+
+
+UNANSWERED = (ConnectionRefused, InternalError, TooManyRequests)
+"""Errors after which nothing is known of what was asked: the server is away, ailing or overburdened."""
 
 
 class EventType(enum.Enum):
@@ -88,21 +94,36 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """An object that is there, but of which nobody can make sense. The error tells nothing of what it holds."""
+
+    key: str  # `namespace/name`, or the name; empty when not even that can be read
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WatchEvent(Generic[ObjectT]):
-    """One event of a watch. A bookmark carries only a resourceVersion; an ERROR carries the error instead."""
+    """One event of a watch. A bookmark carries only a resourceVersion; an ERROR carries the error instead.
+
+    The event of an object that cannot be read carries that instead of the object, and is to be skipped.
+    """
 
     type: EventType
     resource_version: str
     object: ObjectT | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     error: ApiError | None = None
+    unreadable: Unreadable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectList(Generic[ObjectT]):
+    """Objects at one resourceVersion. Those that cannot be read are not among the items."""
+
     items: Sequence[ObjectT]
     resource_version: str
     continue_token: str = ""
+    unreadable: Sequence[Unreadable] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +202,21 @@ class Api(Reader, Protocol):
         ...
 
     async def delete(
-        self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = ...
-    ) -> ObjectT:
-        """Delete, or with finalizers set the deletionTimestamp; returns the object as it was left."""
+        self,
+        kind: Kind[ObjectT],
+        namespace: str,
+        name: str,
+        *,
+        preconditions: Preconditions = ...,
+        grace_period: int | None = None,
+    ) -> ObjectT | None:
+        """Delete, or with finalizers set the deletionTimestamp; returns the object as it was left.
+
+        Of one that is gone at once a server may say no more than that: then nothing is returned.
+
+        `grace_period` is for Pods, in seconds: a server leaves one that is on a node there for so long, or for as long
+        as the Pod says, until its node deletes it with 0. Where no node has to agree, all are deleted at once.
+        """
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from mooring.kube.api import (
     LIST_ALL,
     NO_PRECONDITIONS,
     WATCH_ALL,
+    ApiError,
     Invalid,
     ListOptions,
     NotFound,
@@ -41,6 +43,8 @@ from mooring.kube.wire import (
 _MERGE = "application/merge-patch+json"
 _STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML too
+_GRACE = 30.0
+"""Seconds after which a watch that the server should have ended is ended here."""
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -60,6 +64,15 @@ class ApiServer:
     async def close(self) -> None:
         """End all connections; watches that are open end with them."""
         await self._transport.__aexit__()
+
+    @property
+    def trouble(self) -> ApiError | None:
+        """Why the server did not answer when it was last asked; None when it did, whatever it said."""
+        return self._transport.trouble
+
+    async def until_back(self) -> None:
+        """Return when the server serves again after it was away, or could do nothing for whoever asked."""
+        await self._transport.reachability.until_back()
 
     # -- reading ---------------------------------------------------------------------------------------------------
     async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT:
@@ -98,8 +111,11 @@ class ApiServer:
         }
         what = f"cannot watch {kind.plural}"
         request = Request(method="GET", path=_collection(kind, options.namespace), query=query, what=what)
-        async with self._transport.open(request) as response, aclosing(_events(kind, response, what)) as events:
-            yield events
+        seconds = options.timeout_seconds + _GRACE if options.timeout_seconds else math.inf
+        async with self._transport.open(request) as response:
+            pieces = self._transport.pieces(response, seconds=seconds)
+            async with aclosing(_events(kind, pieces, what)) as events:
+                yield events
 
     async def served(self, kind: Kind[ObjectT]) -> Kind[ObjectT] | None:
         """The kind in the newest version that this server has, or None when it has it in no version that we know."""
@@ -158,17 +174,24 @@ class ApiServer:
         return read_object(kind, body, what)
 
     async def delete(
-        self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = NO_PRECONDITIONS
-    ) -> ObjectT:
+        self,
+        kind: Kind[ObjectT],
+        namespace: str,
+        name: str,
+        *,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        grace_period: int | None = None,
+    ) -> ObjectT | None:
         what = f"cannot delete {object_title(kind, namespace, name)}"
         path = _object(kind, namespace, name, what)
-        before = await self.get(kind, namespace, name)  # of what is gone at once, a server only says so
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if grace_period is not None:
+            options["gracePeriodSeconds"] = grace_period
         conditions = {"uid": preconditions.uid, "resourceVersion": preconditions.resource_version}
         if any(conditions.values()):
             options["preconditions"] = {key: value for key, value in conditions.items() if value}
         body = await self._write("DELETE", path, options, what)
-        return before if is_status(body, what) else read_object(kind, body, what)
+        return None if is_status(body, what) else read_object(kind, body, what)
 
     async def request_token(self, namespace: str, account: str, spec: Mapping[str, Any]) -> GivenToken:
         """A token of a service account; `spec` is that of a TokenRequest."""
@@ -212,21 +235,21 @@ def _object(kind: Kind[ObjectT], namespace: str, name: str, what: str) -> str:
 
 
 async def _events(
-    kind: Kind[ObjectT], response: aiohttp.ClientResponse, what: str
+    kind: Kind[ObjectT], pieces: AsyncIterator[bytes], what: str
 ) -> AsyncGenerator[WatchEvent[ObjectT], None]:
     """The events of an open watch. One that is cut ends; a line that was cut with it does not count."""
     try:
-        async for line in _lines(response):
+        async for line in _lines(pieces):
             yield read_event(kind, line, what)
     except (aiohttp.ClientError, OSError):
         return
 
 
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Whole lines, however long: an object may be far larger than any buffer of the transport."""
     begun: list[bytes] = []
-    async for chunk in response.content.iter_any():
-        *ended, rest = chunk.split(b"\n")
+    async for piece in pieces:
+        *ended, rest = piece.split(b"\n")
         for line in ended:
             yield b"".join((*begun, line)) if begun else line
             begun = []

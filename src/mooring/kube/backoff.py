@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from dataclasses import dataclass
 
@@ -36,6 +37,12 @@ class Backoff:
         self._random = source
         self._delay = settings.base
         self._started = asyncio.get_running_loop().time()
+        self._over = asyncio.Event()  # there is nothing to wait for any more
+
+    def start_over(self) -> None:
+        """End the wait that is under way; what fails from now on waits the base again."""
+        self._started, self._delay = asyncio.get_running_loop().time(), self._settings.base
+        self._over.set()
 
     def step(self) -> float:
         """The next delay in seconds."""
@@ -46,8 +53,11 @@ class Backoff:
         self._delay = min(delay * settings.factor, settings.cap)
         return delay * (1.0 + settings.jitter * self._random.random())
 
-    async def wait(self) -> None:
-        await asyncio.sleep(self.step())
+    async def wait(self, *, at_least: float = 0.0) -> None:
+        self._over.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(self.step(), at_least)):
+                await self._over.wait()
 
 
 class InternalErrorStreak:

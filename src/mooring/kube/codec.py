@@ -17,12 +17,13 @@ from mooring.kube.objects.meta import KubernetesObject
 __all__ = ["Manifest", "ManifestFile", "decode", "encode", "read_manifests", "to_manifest"]
 
 
-def read_manifests(text: bytes, *, origin: str) -> ManifestFile:
+def read_manifests(text: bytes, *, origin: str, keep_lines: bool = False) -> ManifestFile:
     """The objects of a YAML or JSON file, checked as an API server would, with every problem and warning it has.
 
-    Nothing is defaulted. A file with a problem holds no objects: its last good version stays in force.
+    Nothing is defaulted. A file with a problem holds no objects: its last good version stays in force. With
+    `keep_lines` every object knows the lines of its fields, else only its own.
     """
-    reader = ManifestReader(origin)
+    reader = ManifestReader(origin, keep_lines=keep_lines)
     reader.read(text)
     return ManifestFile(
         origin=origin,

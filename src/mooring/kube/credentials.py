@@ -6,21 +6,19 @@ import asyncio
 import base64
 import os
 import ssl
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
-from mooring.errors import InvalidInput, NotYet
+from mooring.errors import NotYet
 from mooring.kube.kubeconfig import Access, ExecCommand
+from mooring.kube.tls_context import Pair, TlsContext
 
 _READ_AGAIN = 60.0
 """Seconds after which a token file is read again, as Kubernetes' own clients do."""
 _RUN_TIMEOUT = 60.0
-
-_Version = tuple[tuple[int, int, int], ...]
 
 
 class _Printed(msgspec.Struct, rename="camel"):
@@ -52,9 +50,8 @@ class Credentials:
         self._clock, self._wall = clock, wall
         self._held: _Held | None = None
         self._turn = asyncio.Lock()
-        self._printed: tuple[bytes, bytes] | None = None  # a certificate and its key that a program gave us
-        self._tls: ssl.SSLContext | None = None
-        self._tls_files: _Version = ()
+        self._printed: Pair | None = None  # that a program gave us
+        self._tls = TlsContext(access)
 
     async def authorization(self) -> str | None:
         """The header for the next request, or None when a certificate speaks for us, or nothing does."""
@@ -81,10 +78,7 @@ class Credentials:
             return None
         if access.exec is not None and self._held is None:
             await self._fresh_token()  # it may print a certificate
-        files = _version(access.client_certificate_file, access.client_key_file)
-        if self._tls is None or files != self._tls_files:  # certificates of kubelets are replaced while they run
-            self._tls, self._tls_files = _context(access, self._printed), files
-        return self._tls
+        return self._tls.current(self._printed)
 
     @property
     def _can_be_renewed(self) -> bool:
@@ -106,8 +100,8 @@ class Credentials:
             why = "" if token else "it is empty"
         except (OSError, UnicodeDecodeError) as error:
             token, why = "", str(getattr(error, "strerror", "") or error)
-        if not token and self._held is not None:
-            token = self._held.token  # it may be about to be replaced
+        if not token:  # it may be about to be replaced
+            token = self._held.token if self._held is not None else self._access.token
         if not token:
             raise NotYet("cannot read the token", why=why, next_step=f"See {file}")
         return _Held(token, self._clock() + _READ_AGAIN)
@@ -121,9 +115,7 @@ class Credentials:
         if status is None or not (status.token or status.client_certificate_data):
             raise NotYet(what, why="it printed neither a token nor a certificate")
         if status.client_certificate_data:
-            pair = status.client_certificate_data.encode(), status.client_key_data.encode()
-            if pair != self._printed:
-                self._printed, self._tls = pair, None
+            self._printed = status.client_certificate_data.encode(), status.client_key_data.encode()
         left = float("inf")
         if status.expiration_timestamp:
             left = max(0.0, _seconds(status.expiration_timestamp, what) - self._wall())
@@ -183,58 +175,3 @@ def _seconds(timestamp: str, what: str) -> float:
         return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).astimezone(UTC).timestamp()
     except ValueError:
         raise NotYet(what, why=f"its expirationTimestamp {timestamp!r} is no time") from None
-
-
-def _version(*files: str) -> _Version:
-    """Changes when one of the files does."""
-    found = []
-    for file in files:
-        if file:
-            try:
-                status = os.stat(file)
-            except OSError:
-                continue
-            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-    return tuple(found)
-
-
-def _context(access: Access, printed: tuple[bytes, bytes] | None) -> ssl.SSLContext:
-    """TLS as the access describes it. A server is always verified unless the kubeconfig says otherwise."""
-    try:
-        # Comments around certificates may be in any encoding.
-        authority = access.certificate_authority.decode("ascii", "ignore") or None
-        context = ssl.create_default_context(cadata=authority)
-        # Python is stricter by default than Go, with which clusters' certificates are made.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        if access.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        certificate, key = printed or _pair(access)
-        if certificate:
-            _load_pair(context, certificate, key)
-    except (ssl.SSLError, OSError) as error:
-        why = f"a certificate or key cannot be used: {error}"
-        raise InvalidInput("cannot reach the API server", why=why, next_step="Look into the kubeconfig") from error
-    return context
-
-
-def _pair(access: Access) -> tuple[bytes, bytes]:
-    """The client's certificate and key, where what stands in the kubeconfig itself goes before files."""
-    certificate, key = access.client_certificate, access.client_key
-    if not certificate and access.client_certificate_file:
-        with open(access.client_certificate_file, "rb") as stream:
-            certificate = stream.read()
-    if not key and access.client_key_file:
-        with open(access.client_key_file, "rb") as stream:
-            key = stream.read()
-    return certificate, key
-
-
-def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """The ssl module reads files only: the pair lies for a moment in one that only we can read."""
-    with tempfile.TemporaryDirectory() as place:
-        path = os.path.join(place, "pair.pem")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(certificate + b"\n" + key)
-        context.load_cert_chain(path, password=lambda: b"")  # else it would ask whoever sits at the terminal

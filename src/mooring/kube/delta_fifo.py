@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -43,6 +43,7 @@ class Delta(Generic[ObjectT]):
     type: DeltaType
     items: Sequence[ObjectT] = ()
     resource_version: str = ""
+    unreadable: frozenset[str] = frozenset()  # of a replacement: objects that are there as well, by their keys
 
 
 class QueueClosed(MooringError):
@@ -94,11 +95,14 @@ class DeltaFIFO(Generic[ObjectT]):
     def delete(self, obj: ObjectT) -> None:
         self._change(DeltaType.DELETED, obj)
 
-    def replace(self, items: Sequence[ObjectT], resource_version: str) -> None:
-        """Queue a full list. When a transform fails on any one item, the whole list is rejected."""
+    def replace(self, items: Sequence[ObjectT], resource_version: str, unreadable: Collection[str] = ()) -> None:
+        """Queue a full list, and the keys of what is there as well but could not be read.
+
+        When a transform fails on any one item, the whole list is rejected.
+        """
         transformed = tuple(map(self._transformed, items)) if self._transform else tuple(items)
         self._populated = True
-        self._append(Delta(DeltaType.REPLACED_ALL, transformed, resource_version))
+        self._append(Delta(DeltaType.REPLACED_ALL, transformed, resource_version, frozenset(unreadable)))
 
     def resync(self) -> None:
         """Let the consumer replay its store."""

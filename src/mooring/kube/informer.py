@@ -63,6 +63,7 @@ class SharedIndexInformer(Generic[ObjectT]):
         self._settled = asyncio.Event()  # synced, or stopped before that
         self._furnished = asyncio.Event()  # seeded or synced, or stopped before that
         self._queue: DeltaFIFO[ObjectT] | None = None
+        self._reflector: Reflector[ObjectT] | None = None
 
     @property
     def has_synced(self) -> bool:
@@ -151,6 +152,11 @@ class SharedIndexInformer(Generic[ObjectT]):
         await self._furnished.wait()
         return self.has_state
 
+    def hurry(self) -> None:
+        """Try again now, if it waits after a failure: the server serves again."""
+        if self._reflector is not None:
+            self._reflector.hurry()
+
     async def run(self) -> None:
         """Keep the cache in step until cancelled: first the reflector ends, then the handlers' tasks."""
         if self._life is not Life.CREATED:
@@ -158,7 +164,7 @@ class SharedIndexInformer(Generic[ObjectT]):
             return
         self._life = Life.STARTED
         queue = self._queue = DeltaFIFO(transform=self._transform)
-        reflector = Reflector(
+        reflector = self._reflector = Reflector(
             self._api,
             self.kind,
             queue,
@@ -214,7 +220,8 @@ class SharedIndexInformer(Generic[ObjectT]):
                 self.indexer.resource_version = delta.resource_version
 
     def _replace(self, delta: Delta[ObjectT], is_initial: bool) -> None:
-        before = self.indexer.replace(delta.items, delta.resource_version)
+        kept = [obj for key in delta.unreadable if (obj := self.indexer.get_by_key(key)) is not None]
+        before = self.indexer.replace((*kept, *delta.items) if kept else delta.items, delta.resource_version)
         for key, old in before.items():
             if self.indexer.get_by_key(key) is None:
                 self._processor.deleted(Tombstone(key, old))

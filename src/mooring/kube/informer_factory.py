@@ -79,6 +79,11 @@ class SharedInformerFactory:
         for name, informer in self._informers.items():
             informer.seed(seeds.pop(name, ()))
 
+    def hurry(self) -> None:
+        """Let all informers try again now that wait after a failure: the server serves again."""
+        for informer in self._informers.values():
+            informer.hurry()
+
     def lister(self, kind: Kind[ObjectT]) -> Lister[ObjectT]:
         return self.informer(kind).lister()
 

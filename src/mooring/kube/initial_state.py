@@ -16,6 +16,7 @@ from mooring.kube.api import (
     InternalError,
     ListerWatcher,
     ListOptions,
+    Unreadable,
     WatchEvent,
 )
 from mooring.kube.objects.kinds import Kind, ObjectT
@@ -32,21 +33,23 @@ class State(Generic[ObjectT]):
     items: Sequence[ObjectT]
     resource_version: str
     paginated: bool = False
+    unreadable: Sequence[Unreadable] = ()
 
 
 async def list_all(api: ListerWatcher, kind: Kind[ObjectT], options: ListOptions) -> State[ObjectT]:
     """List all pages. When a later page has expired, one unlimited list takes the place of the pages read so far."""
     page = await api.list(kind, options)
-    items, version = list(page.items), page.resource_version
+    items, unreadable, version = list(page.items), list(page.unreadable), page.resource_version
     paginated = bool(page.continue_token)
     while page.continue_token:
         try:
             page = await api.list(kind, replace(options, resource_version="", continue_token=page.continue_token))
         except Expired:
             page = await api.list(kind, replace(options, limit=0))
-            items, version = [], page.resource_version
+            items, unreadable, version = [], [], page.resource_version
         items.extend(page.items)
-    return State(items=items, resource_version=version, paginated=paginated)
+        unreadable.extend(page.unreadable)
+    return State(items=items, resource_version=version, paginated=paginated, unreadable=unreadable)
 
 
 async def collect_initial_events(
@@ -54,6 +57,7 @@ async def collect_initial_events(
 ) -> State[ObjectT] | None:
     """Read a streaming list up to the bookmark that ends it; None when the stream ends before. Raises `ApiError`."""
     objects: dict[str, ObjectT] = {}
+    unreadable: dict[str, Unreadable] = {}
     reminder = _Reminder(kind)
     try:
         async for event in events:
@@ -63,18 +67,28 @@ async def collect_initial_events(
                     raise error_of(event)
                 case EventType.BOOKMARK:
                     if event.annotations.get(INITIAL_EVENTS_END) == "true":
-                        return State(items=list(objects.values()), resource_version=event.resource_version)
+                        items, version = list(objects.values()), event.resource_version
+                        return State(items=items, resource_version=version, unreadable=list(unreadable.values()))
                 case EventType.DELETED:
                     if event.object is not None:
                         objects.pop(event.object.key, None)
+                        unreadable.pop(event.object.key, None)
                 case EventType.ADDED | EventType.MODIFIED:
                     if isinstance(event.object, kind.type):
                         objects[event.object.key] = event.object
+                    elif event.unreadable is not None:
+                        unreadable[event.unreadable.key] = event.unreadable
                     else:
-                        log.error("skipped an event of the watch on %s: its object is no %s", kind, kind)
+                        log_skipped(kind, event)
     finally:
         reminder.stop()
     return None
+
+
+def log_skipped(kind: Kind[ObjectT], event: WatchEvent[ObjectT]) -> None:
+    """Say that an event is skipped, which costs its object only."""
+    why = event.unreadable.error if event.unreadable is not None else f"its object is no {kind}"
+    log.error("skipped an event of the watch on %s: %s", kind, why)
 
 
 def error_of(event: WatchEvent[ObjectT]) -> ApiError:

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
 
 import yaml
 
 from mooring.errors import InvalidInput
+from mooring.kube.proxies import unusable
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecCommand:
-    """A program that prints credentials."""
+    """A program that prints credentials. What it is given in its environment does not show in its repr."""
 
     api_version: str
     command: str
     arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     hint: str = ""  # what to do when it is not installed
     gives_cluster: bool = False
 
@@ -37,9 +35,10 @@ class Access:
 
     server: str
     certificate_authority: bytes = b""  # PEM; nothing: those that the machine trusts
+    certificate_authority_file: str = ""  # where it came from and will be renewed, if it is in a file of its own
     insecure: bool = False
     server_name: str = ""  # to be expected in its certificate instead of its host
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)  # its URL may hold a password
     token: str = field(default="", repr=False)
     token_file: str = ""
     user: str = ""
@@ -89,22 +88,24 @@ class _Reader:
         user = self._named("users", "user", str(chosen["user"])) if chosen.get("user") else {}
         self._refuse_unknown(user)
         server = str(cluster.get("server") or "")
+        authority = "certificate-authority"
         if not server.startswith(("https://", "http://")):
             raise self._mistake(f"the server {server!r} is no URL", "Write it like https://host:6443", "clusters")
         return Access(
             server=server.rstrip("/"),
-            certificate_authority=self._bytes(cluster, "certificate-authority"),
+            certificate_authority=self._bytes(cluster, authority),
+            certificate_authority_file="" if cluster.get(f"{authority}-data") else self._path_of(cluster, authority),
             insecure=bool(cluster.get("insecure-skip-tls-verify")),
             server_name=str(cluster.get("tls-server-name") or ""),
             proxy=self._proxy(str(cluster.get("proxy-url") or "")),
             token=str(user.get("token") or ""),
-            token_file=self._beside(str(user.get("tokenFile") or "")),
+            token_file=self._path_of(user, "tokenFile"),
             user=str(user.get("username") or ""),
             password=str(user.get("password") or ""),
             client_certificate=self._data(user, "client-certificate-data"),
             client_key=self._data(user, "client-key-data"),
-            client_certificate_file=self._beside(str(user.get("client-certificate") or "")),
-            client_key_file=self._beside(str(user.get("client-key") or "")),
+            client_certificate_file=self._path_of(user, "client-certificate"),
+            client_key_file=self._path_of(user, "client-key"),
             exec=self._exec(user.get("exec")),
         )
 
@@ -117,8 +118,8 @@ class _Reader:
             raise self._mistake(why, "Remove as, as-uid, as-groups and as-user-extra", "users")
 
     def _proxy(self, written: str) -> str:
-        if written and not written.startswith(("http://", "https://")):
-            raise self._mistake(f"the proxy {written!r} is no HTTP proxy", "Write it like http://host:3128", "clusters")
+        if written and (why := unusable(written)):
+            raise self._mistake(f"proxy-url cannot be used: {why}", "Write it like http://host:3128", "clusters")
         return written
 
     def _named(self, several: str, one: str, name: str) -> Mapping[str, Any]:
@@ -132,7 +133,7 @@ class _Reader:
 
     def _bytes(self, holder: Mapping[str, Any], name: str) -> bytes:
         inline = self._data(holder, f"{name}-data")
-        file = self._beside(str(holder.get(name) or ""))
+        file = self._path_of(holder, name)
         if inline or not file:
             return inline
         try:
@@ -146,6 +147,9 @@ class _Reader:
             return base64.b64decode("".join(str(holder.get(name) or "").split()), validate=True)
         except binascii.Error:
             raise self._mistake("it is not base64", "Write the file's content in base64", name) from None
+
+    def _path_of(self, holder: Mapping[str, Any], name: str) -> str:
+        return self._beside(str(holder.get(name) or ""))
 
     def _beside(self, file: str) -> str:
         """A path as written: one that is not absolute lies beside the kubeconfig."""
@@ -179,28 +183,16 @@ def in_cluster(environment: Mapping[str, str], *, directory: str = SERVICE_ACCOU
     if not host:
         why = "KUBERNETES_SERVICE_HOST is not set: this is no pod of a cluster"
         raise InvalidInput("cannot find the API server", why=why, next_step="Name a file with --kubeconfig")
+    file = f"{directory}/ca.crt"
     try:
-        with open(f"{directory}/ca.crt", "rb") as stream:
+        with open(file, "rb") as stream:
             authority = stream.read()
     except OSError as error:
-        raise InvalidInput(
-            "cannot read the cluster's authority", why=error.strerror or str(error), place=f"{directory}/ca.crt"
-        ) from error
-    shown = f"[{host}]" if ":" in host else host
-    return Access(server=f"https://{shown}:{port}", certificate_authority=authority, token_file=f"{directory}/token")
-
-
-def proxy_from_environment(server: str) -> str:
-    """The proxy that the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) names for a server; none for the loopback."""
-    address = urlsplit(server)
-    host = address.hostname or ""
-    if host == "localhost" or _is_loopback(host) or proxy_bypass(address.netloc.rpartition("@")[2]):
-        return ""
-    return getproxies_environment().get(address.scheme, "")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        why = error.strerror or str(error)
+        raise InvalidInput("cannot read the cluster's authority", why=why, place=file) from error
+    return Access(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        certificate_authority=authority,
+        certificate_authority_file=file,
+        token_file=f"{directory}/token",
+    )

@@ -104,8 +104,8 @@ class LocalStore:
         return str(self._log.resource_version)
 
     def origins(self) -> Mapping[FullKey, str]:
-        """Where each applied object came from; objects created through the API are not listed."""
-        return {key: stored.origin for key, stored in self._draft.objects.items() if stored.origin}
+        """Where each applied object came from, at any time; objects created through the API are not listed."""
+        return self._draft.origins
 
     async def get(self, kind: Kind[ObjectT], namespace: str, name: str) -> ObjectT:
         namespace = namespace if kind.namespaced else ""
@@ -157,7 +157,13 @@ class LocalStore:
         )
 
     async def delete(
-        self, kind: Kind[ObjectT], namespace: str, name: str, *, preconditions: Preconditions = NO_PRECONDITIONS
+        self,
+        kind: Kind[ObjectT],
+        namespace: str,
+        name: str,
+        *,
+        preconditions: Preconditions = NO_PRECONDITIONS,
+        grace_period: int | None = None,
     ) -> ObjectT:
         self._check_open()
         return await self._commits.write(lambda writes: writes.delete(kind, namespace, name, preconditions))

@@ -20,7 +20,7 @@ class Manifest:
     lines: Lines | None = field(default=None, repr=False, compare=False)
 
     def line_of(self, path: FieldPath) -> int:
-        """The line of one of the object's fields, or of the nearest thing around it that is written in the file."""
+        """The line of one of the object's fields, or of the nearest thing around it whose line was kept."""
         return self.line if self.lines is None else self.lines.follow(path, otherwise=self.line)[0]
 
 

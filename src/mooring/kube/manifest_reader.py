@@ -12,7 +12,8 @@ from mooring.kube.objects.meta import KubernetesObject
 from mooring.kube.shape import ShapeReader
 from mooring.kube.validation import advise, validate
 from mooring.kube.yaml_builder import Document
-from mooring.kube.yaml_loader import load_documents
+from mooring.kube.yaml_loader import read_documents
+from mooring.kube.yaml_syntax import YamlFault
 
 MOST_PROBLEMS: Final = 100
 """A file with more problems than this is not read to its end."""
@@ -22,30 +23,35 @@ MOST_WARNINGS: Final = 100
 
 
 class ManifestReader:
-    """Reads one file and collects its objects, problems and warnings."""
+    """Reads one file and collects its objects, problems and warnings.
 
-    def __init__(self, origin: str) -> None:
+    The lines of an object's fields take more room than the object: they are kept only for who asks for them.
+    """
+
+    def __init__(self, origin: str, *, keep_lines: bool) -> None:
         self.origin = origin
+        self._keep_lines = keep_lines
         self.manifests: list[Manifest] = []
         self.problems: list[ManifestProblem] = []
         self.warnings: list[ManifestProblem] = []
 
     def read(self, text: bytes) -> None:
-        loaded = load_documents(text)
-        self.problems.extend(
-            ManifestProblem(
-                file=self.origin,
-                document=fault.document,
-                line=fault.line,
-                field=format_field(fault.path),
-                what="cannot read the file",
-                why=fault.why,
-                next_step=fault.next_step,
-            )
-            for fault in loaded.faults
-        )
-        for document in loaded.documents:
+        faults: list[YamlFault] = []
+        for document in read_documents(text, faults):
             self._read_object(document, document.data, ())
+        room = max(0, MOST_PROBLEMS - len(faults))
+        self.problems = [*map(self._place_fault, faults), *self.problems[:room]]
+
+    def _place_fault(self, fault: YamlFault) -> ManifestProblem:
+        return ManifestProblem(
+            file=self.origin,
+            document=fault.document,
+            line=fault.line,
+            field=format_field(fault.path),
+            what="cannot read the file",
+            why=fault.why,
+            next_step=fault.next_step,
+        )
 
     def _read_object(
         self, document: Document, data: Any, within: FieldPath, of_list: str = "", version: str = ""
@@ -102,7 +108,8 @@ class ManifestReader:
         line, lines = document.line, document.lines
         if lines is not None:
             line, lines = lines.follow(within, otherwise=line)
-        manifest = Manifest(object=obj, origin=self.origin, document=document.number, line=line, lines=lines)
+        kept = lines if self._keep_lines else None
+        manifest = Manifest(object=obj, origin=self.origin, document=document.number, line=line, lines=kept)
         self.manifests.append(manifest)
 
     def _report(self, document: Document, within: FieldPath, what: str, problems: Iterable[FieldProblem]) -> None:

@@ -54,14 +54,26 @@ class Fetch:
 Strategy = Watch | Fetch
 
 
-def replaces(new: KubernetesObject | None, old: KubernetesObject | None) -> bool:
-    """Whether an answer is news: not the same version, and not an older one of the same object."""
+def replaces(new: KubernetesObject | None, old: KubernetesObject | None, *, is_newest: bool = False) -> bool:
+    """Whether an answer is news: not the same version, and not an older one of the same object.
+
+    Of an answer that is known to be the newest an older version is news too: the server's data were restored.
+    """
     if new is None or old is None:
         return new is not old
     was, now = old.metadata, new.metadata
-    if was.uid == now.uid and was.resource_version.isdigit() and now.resource_version.isdigit():
+    if not is_newest and was.uid == now.uid and was.resource_version.isdigit() and now.resource_version.isdigit():
         return int(now.resource_version) > int(was.resource_version)
     return (was.uid, was.resource_version) != (now.uid, now.resource_version)
+
+
+def went_back(version: str, known: KubernetesObject | None) -> bool:
+    """Whether a list is older than what is known already.
+
+    None is asked for that may be, so only a server whose data were restored from a backup answers with one.
+    """
+    before = known.metadata.resource_version if known is not None else ""
+    return version.isdigit() and before.isdigit() and int(version) < int(before)
 
 
 def retry_delay(error: ApiError, failures: int) -> float:

@@ -11,6 +11,7 @@ _BLOCK = re.compile(
     r"^-----BEGIN (?P<label>[^\n-]*)-----[ \t]*\n(?P<body>.*?)^-----END (?P=label)-----[ \t]*$",
     re.MULTILINE | re.DOTALL,
 )
+_EDGE = re.compile(r"^-----(?:BEGIN|END) ", re.MULTILINE)
 _HEADER = re.compile(r"^[^\s:]+:", re.MULTILINE)
 _LINE_LENGTH = 64
 _SEQUENCE = 0x30
@@ -18,20 +19,22 @@ _SEQUENCE = 0x30
 
 
 def certificates_in(text: str) -> list[bytes]:
-    """The certificates of a PEM text in DER, in order; ValueError says what is wrong with it."""
+    """The certificates of a PEM text in DER, in order; ValueError says what is wrong with it.
+
+    Notes between blocks are passed over, but nothing that looks like a part of a block: it may be a damaged one.
+    """
     text = text.replace("\r\n", "\n")
-    found, end = [], 0
+    found: list[bytes] = []
     for number, block in enumerate(_BLOCK.finditer(text), start=1):
-        if text[end : block.start()].strip():
-            raise ValueError(f"there is text outside of the PEM blocks, before block {number}")
         if block["label"] != "CERTIFICATE":
             raise ValueError(f"PEM block {number} is a {block['label']!r}, and only CERTIFICATE is allowed")
         if _HEADER.search(block["body"]):
             raise ValueError(f"PEM block {number} has headers")
         found.append(_decoded(block["body"], number))
-        end = block.end()
-    if text[end:].strip():
-        raise ValueError("there is text outside of the PEM blocks, after the last one" if found else "it is not PEM")
+    if _EDGE.search(_BLOCK.sub("", text)):
+        raise ValueError("it has a PEM block without a beginning or an end")
+    if not found:
+        raise ValueError("it is not PEM")
     return found
 
 

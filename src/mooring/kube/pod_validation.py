@@ -55,6 +55,7 @@ def pod_problems(pod: Pod) -> Iterator[FieldProblem]:
         yield from _security_problems(spec.security_context, (*path, "securityContext"))
     if spec.resources is not None:
         yield from _resource_problems(spec.resources, (*path, "resources"))
+    yield from check_quantities(spec.overhead, (*path, "overhead"))
 
 
 def located_containers(spec: PodSpec) -> Iterator[tuple[FieldPath, Container]]:

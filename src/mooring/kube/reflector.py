@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 from mooring.errors import MooringError
 from mooring.kube.api import (
@@ -25,9 +25,9 @@ from mooring.kube.api import (
     WatchOptions,
 )
 from mooring.kube.backoff import USUAL_BACKOFF, Backoff, BackoffSettings, InternalErrorStreak
-from mooring.kube.initial_state import State, collect_initial_events, error_of, list_all
+from mooring.kube.initial_state import State, collect_initial_events, error_of, list_all, log_skipped
 from mooring.kube.objects.kinds import Kind, ObjectT
-from mooring.kube.objects.meta import KubernetesObject
+from mooring.kube.reflector_store import ReflectorStore
 
 log = logging.getLogger(__name__)
 
@@ -35,29 +35,6 @@ PAGE_SIZE = 500
 SHORTEST_WATCH_TIMEOUT = 300.0
 VERY_SHORT_WATCH = 1.0
 SLOW_LIST = 10.0
-
-ObjectT_contra = TypeVar("ObjectT_contra", bound=KubernetesObject, contravariant=True)
-
-
-class ReflectorStore(Protocol[ObjectT_contra]):
-    """What a reflector feeds. Calls raise `MooringError` when they reject an object."""
-
-    def add(self, obj: ObjectT_contra) -> None: ...
-
-    def update(self, obj: ObjectT_contra) -> None: ...
-
-    def delete(self, obj: ObjectT_contra) -> None: ...
-
-    def replace(self, items: Sequence[ObjectT_contra], resource_version: str) -> None: ...
-
-    def bookmark(self, resource_version: str) -> None: ...
-
-    def resync(self) -> None: ...
-
-    @property
-    def full(self) -> bool: ...
-
-    async def wait_for_room(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +113,13 @@ class Reflector(Generic[ObjectT]):
         self._backoff = Backoff(options.backoff, random_source)
         self._streak = InternalErrorStreak(options.internal_error_patience)
         self._unavailable = False  # the last resourceVersion is of no use for a list any more
+        self._no_stream_level = logging.WARNING
         self._paginated = False  # the server answered a list at "0" in pages, so it has no watch cache
         self.last_resource_version = ""
+
+    def hurry(self) -> None:
+        """Try again now, if it waits after a failure: the server serves again."""
+        self._backoff.start_over()
 
     async def run(self) -> None:
         """Reflect until cancelled."""
@@ -220,16 +202,23 @@ class Reflector(Generic[ObjectT]):
                 await self._backoff.wait()
             except (Expired, TooLargeResourceVersion) as error:
                 if not version:  # nothing is older than "newest": asking again would only spin
-                    log.warning("cannot stream %s, falling back to a list: %s", self._kind, error)
+                    self._say_no_stream(error)
                     return None
                 self._unavailable = True
             except ApiError as error:
-                log.warning("cannot stream %s, falling back to a list: %s", self._kind, error)
+                self._say_no_stream(error)
                 return None
+
+    def _say_no_stream(self, error: ApiError) -> None:
+        """Warn once: a server that cannot stream is asked anew each time, for it may be another by then."""
+        log.log(self._no_stream_level, "cannot stream %s, falling back to a list: %s", self._kind, error)
+        self._no_stream_level = logging.DEBUG
 
     def _replace(self, state: State[ObjectT]) -> None:
         self._unavailable = False
-        self._store.replace(state.items, state.resource_version)
+        self._store.replace(state.items, state.resource_version, [each.key for each in state.unreadable])
+        for each in state.unreadable:
+            log.error("skipped what is listed of %s: %s", self._kind, each.error)
         self.last_resource_version = state.resource_version
 
     async def _watch(self, stream: _Stream[ObjectT] | None) -> ApiError | None:
@@ -292,7 +281,7 @@ class Reflector(Generic[ObjectT]):
             if event.type is EventType.BOOKMARK:
                 store.bookmark(event.resource_version)
             elif not isinstance(obj, self._kind.type):
-                log.error("skipped an event of the watch on %s: its object is no %s", self._kind, self._kind)
+                log_skipped(self._kind, event)
                 return
             elif event.type is EventType.MODIFIED:
                 store.update(obj)

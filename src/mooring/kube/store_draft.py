@@ -42,6 +42,7 @@ class Draft:
 
     def __init__(self, objects: Mapping[FullKey, Stored], resource_version: int) -> None:
         self.objects: dict[FullKey, Stored] = dict(objects)
+        self.origins = {key: stored.origin for key, stored in objects.items() if stored.origin}
         self.resource_version = resource_version
         self.owners = Owners()
         self._changes: list[Change] = []
@@ -60,7 +61,7 @@ class Draft:
     def remark(self, key: FullKey, stored: Stored) -> None:
         """Change only what the store alone knows of an object; its resourceVersion stays."""
         self._changes.append(Change(key, self.objects[key], stored, None))
-        self.objects[key] = stored
+        self._keep(key, stored)
 
     def remove(self, key: FullKey, last: KubernetesObject | None = None) -> KubernetesObject:
         """Remove an object; the returned last version carries the resourceVersion of its removal."""
@@ -93,10 +94,7 @@ class Draft:
             after = change.after.object if change.after else None
             before = change.before.object if change.before else None
             self.owners.change(change.key, after, before)
-            if change.before is None:
-                del self.objects[change.key]
-            else:
-                self.objects[change.key] = change.before
+            self._keep(change.key, change.before)
 
     def take_changes(self) -> list[Change]:
         """The changes of the batch, in order; the next batch starts empty."""
@@ -113,7 +111,14 @@ class Draft:
         event = WatchEvent(type=event_type, resource_version=obj.metadata.resource_version, object=obj)
         self._changes.append(Change(key, before, after, event))
         self.owners.change(key, before.object if before else None, after.object if after else None)
-        if after is None:
+        self._keep(key, after)
+
+    def _keep(self, key: FullKey, stored: Stored | None) -> None:
+        if stored is None:
             del self.objects[key]
         else:
-            self.objects[key] = after
+            self.objects[key] = stored
+        if stored is not None and stored.origin:
+            self.origins[key] = stored.origin
+        else:
+            self.origins.pop(key, None)

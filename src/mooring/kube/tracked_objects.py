@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mooring.errors import MooringError
 from mooring.kube.api import ApiError, InternalError, NotFound, Reader
@@ -26,6 +27,7 @@ from mooring.kube.object_tracking import (
     Watch,
     replaces,
     retry_delay,
+    went_back,
 )
 from mooring.kube.objects.kinds import Kind, ObjectT, kind_of
 from mooring.kube.objects.meta import KubernetesObject
@@ -42,16 +44,19 @@ _WATCH_BACKOFF = BackoffSettings(base=FIRST_RETRY, cap=LONGEST_RETRY, jitter=RET
 class _Entry:
     """What is known of one object."""
 
-    owners: set[str] = field(default_factory=set)
+    owners: dict[str, int] = field(default_factory=dict)  # and the first read that is news to each
     object: KubernetesObject | None = None
     known: bool = False
     seeded: bool = False  # known from before only: any answer is newer, whatever its version
     error: ApiError | None = None
     failures: int = 0  # in a row
     same: int = 0  # answers in a row that brought nothing new
-    decided: asyncio.Event = field(default_factory=asyncio.Event)  # known, or needed no more
+    reads: int = 0  # begun so far
+    answered: int = 0  # the last read that was
+    told: asyncio.Event = field(default_factory=asyncio.Event)  # of the next answer, or that it is needed no more
     asked: asyncio.Event = field(default_factory=asyncio.Event)  # somebody wants it looked at now
     task: asyncio.Task[None] | None = None
+    reflector: Reflector[Any] | None = None  # that follows it
 
 
 class TrackedObjects:
@@ -107,23 +112,39 @@ class TrackedObjects:
             self._wake.set()
         elif entry.known:
             self.look_again(key)  # who comes later may rely on what was written later
-        entry.owners.add(owner)
+        entry.owners[owner] = entry.reads + 1 if self._may_have_changed(key, entry) else 0
+
+    def _may_have_changed(self, key: ObjectKey, entry: _Entry) -> bool:
+        """Whether an object may be another by now than an answer said. Nobody need wait for more than a seed."""
+        return entry.known and not entry.seeded and not self._is_watched(key, entry)
+
+    def _is_watched(self, key: ObjectKey, entry: _Entry) -> bool:
+        return isinstance(self._strategies[key.kind.name], Watch) and not _is_immutable(entry.object)
 
     def _release(self, owner: str, key: ObjectKey) -> None:
         entry = self._entries[key]
-        entry.owners.discard(owner)
+        del entry.owners[owner]
         if not entry.owners:
             del self._entries[key]
             self._unserved.pop(key, None)
-            entry.decided.set()
+            entry.told.set()
             if entry.task is not None:
                 entry.task.cancel()
 
     def look_again(self, key: ObjectKey) -> None:
-        """Fetch an object now, or once more after the fetch that is under way. One that is watched needs none."""
+        """Read an object now, or once more after the read that is under way. One that is watched needs none."""
         if (entry := self._entries.get(key)) is not None:
             entry.same = 0
             entry.asked.set()
+
+    def hurry(self) -> None:
+        """Try again now what failed last, and open again the watches that wait: the server serves again."""
+        for entry in self._entries.values():
+            if entry.reflector is not None:
+                entry.reflector.hurry()
+            if entry.error is not None:
+                entry.failures = 0
+                entry.asked.set()
 
     def seed(self, objects: Iterable[KubernetesObject]) -> None:
         """Take last known values: as good as answers until the server gives one. Answers win over seeds."""
@@ -159,6 +180,14 @@ class TrackedObjects:
         """Whether the server has said what the object is, or that there is none, since it was first needed."""
         return (entry := self._entries.get(key)) is not None and entry.known
 
+    def is_served(self, owner: str) -> bool:
+        """Whether all that an owner needs is known, and was read since it came where it could have changed unseen."""
+        return all(self._serves(owner, key) for key in self._needed.get(owner, ()))
+
+    def _serves(self, owner: str, key: ObjectKey) -> bool:
+        entry = self._entries[key]
+        return entry.known and entry.answered >= entry.owners[owner]
+
     def error(self, key: ObjectKey) -> ApiError | None:
         """Why the last try failed; None after one that did not."""
         return entry.error if (entry := self._entries.get(key)) is not None else None
@@ -168,13 +197,19 @@ class TrackedObjects:
         try:
             async with asyncio.timeout(timeout):
                 for key in keys:
-                    if (entry := self._entries.get(key)) is not None:
-                        await entry.decided.wait()
+                    while (entry := self._entries.get(key)) is not None and not entry.known:
+                        await entry.told.wait()
         except TimeoutError:
             pass
         return all(map(self.is_known, keys))
 
-    def keys(self) -> Iterator[ObjectKey]:
+    async def until_served(self, owner: str) -> None:
+        """Return when all that an owner needs now is as `is_served` says."""
+        for key in self._needed.get(owner, frozenset()):
+            while key in self._needed.get(owner, ()) and not self._serves(owner, key):
+                await self._entries[key].told.wait()
+
+    def __iter__(self) -> Iterator[ObjectKey]:
         """What is needed now, oldest first."""
         return iter(tuple(self._entries))
 
@@ -198,8 +233,12 @@ class TrackedObjects:
     async def _serve(self, key: ObjectKey, entry: _Entry) -> None:
         match self._strategies[key.kind.name]:
             case Watch() as strategy:
-                with contextlib.suppress(_ReadForGood):
-                    await self._follow(key, entry, strategy)
+                while True:
+                    entry.asked.clear()
+                    entry.reads += 1
+                    with contextlib.suppress(_ReadForGood):
+                        await self._follow(key, entry, strategy)
+                    await entry.asked.wait()  # another may have taken its name by the time that another pod needs it
             case Fetch() as strategy:
                 await self._fetch(key, entry, strategy)
 
@@ -207,8 +246,10 @@ class TrackedObjects:
         pause: float | None
         while True:
             entry.asked.clear()
+            entry.reads += 1
             try:
-                self._learn(key, entry, await self._api.get(key.kind, key.namespace, key.name))
+                found = await self._api.get(key.kind, key.namespace, key.name)
+                self._learn(key, entry, found, is_newest=True)
                 pause = strategy.again(entry.object, entry.same)
             except NotFound:
                 self._learn(key, entry, None)
@@ -225,8 +266,8 @@ class TrackedObjects:
             shortest_watch_timeout=strategy.shortest_timeout,
             backoff=_WATCH_BACKOFF,
         )
-        feed = _Feed(lambda found: self._learn_for_good(key, entry, found))
-        reflector = Reflector(self._api, key.kind, feed, random_source=self._random, options=options)
+        feed = _Feed(lambda found, version: self._learn_for_good(key, entry, found, version))
+        reflector = entry.reflector = Reflector(self._api, key.kind, feed, random_source=self._random, options=options)
         if entry.object is not None and entry.object.metadata.resource_version.isdigit():
             reflector.last_resource_version = entry.object.metadata.resource_version  # nothing older is of interest
         between = Backoff(_WATCH_BACKOFF, self._random)
@@ -235,21 +276,22 @@ class TrackedObjects:
             entry.asked.clear()
             await _rest(entry, self._failed(key, entry, _as_api_error(error)) if error else between.step())
 
-    def _learn_for_good(self, key: ObjectKey, entry: _Entry, found: KubernetesObject | None) -> None:
-        self._learn(key, entry, found)
-        if getattr(entry.object, "immutable", False):
+    def _learn_for_good(self, key: ObjectKey, entry: _Entry, found: KubernetesObject | None, version: str) -> None:
+        self._learn(key, entry, found, is_newest=went_back(version, entry.object))
+        if _is_immutable(entry.object):
             raise _ReadForGood
 
-    def _learn(self, key: ObjectKey, entry: _Entry, found: KubernetesObject | None) -> None:
-        news = found != entry.object if entry.seeded else replaces(found, entry.object)
+    def _learn(self, key: ObjectKey, entry: _Entry, found: KubernetesObject | None, *, is_newest: bool = False) -> None:
+        news = found != entry.object if entry.seeded else replaces(found, entry.object, is_newest=is_newest)
         entry.same = 1 if news else entry.same + 1
         entry.error, entry.failures, entry.seeded = None, 0, False
         if news:
             entry.object = found
-        if news or not entry.known:
-            _decide(entry)
-            if self._entries.get(key) is entry:
-                self._changed(key)
+        entry.answered = entry.reads
+        is_first, entry.known = not entry.known, True
+        _tell(entry)
+        if (news or is_first) and self._entries.get(key) is entry:
+            self._changed(key)
 
     def _failed(self, key: ObjectKey, entry: _Entry, error: ApiError) -> float:
         """Seconds until the next try."""
@@ -260,17 +302,22 @@ class TrackedObjects:
 
 
 class _ReadForGood(Exception):
-    """An immutable object was read: no watch of it will ever tell anything."""
+    """An immutable object was read: no watch will tell more of it than that it is gone."""
+
+
+def _is_immutable(found: KubernetesObject | None) -> bool:
+    return bool(getattr(found, "immutable", False))
 
 
 def _plant(entry: _Entry, seed: KubernetesObject) -> None:
-    entry.object, entry.seeded = seed, True
-    _decide(entry)
+    entry.object, entry.seeded, entry.known = seed, True, True
+    _tell(entry)
 
 
-def _decide(entry: _Entry) -> None:
-    entry.known = True
-    entry.decided.set()
+def _tell(entry: _Entry) -> None:
+    """Wake whoever waits for an answer; who waits from now on waits for the next one."""
+    told, entry.told = entry.told, asyncio.Event()
+    told.set()
 
 
 def _as_api_error(error: MooringError) -> ApiError:
@@ -285,23 +332,27 @@ async def _rest(entry: _Entry, seconds: float | None) -> None:
 
 
 class _Feed:
-    """What a reflector of one object feeds."""
+    """What a reflector of one object feeds. `learn` is told the object, and the version of the list it came in."""
 
     full = False
 
-    def __init__(self, learn: Callable[[KubernetesObject | None], None]) -> None:
+    def __init__(self, learn: Callable[[KubernetesObject | None, str], None]) -> None:
         self._learn = learn
 
     def add(self, obj: KubernetesObject) -> None:
-        self._learn(obj)
+        self._learn(obj, "")
 
     update = add
 
     def delete(self, obj: KubernetesObject) -> None:
-        self._learn(None)
+        self._learn(None, "")
 
-    def replace(self, items: Sequence[KubernetesObject], resource_version: str) -> None:
-        self._learn(items[0] if items else None)
+    def replace(
+        self, items: Sequence[KubernetesObject], resource_version: str, unreadable: Collection[str] = ()
+    ) -> None:
+        if unreadable:
+            raise InternalError("cannot read it", why="the API server's answer makes no sense")
+        self._learn(items[0] if items else None, resource_version)
 
     def bookmark(self, resource_version: str) -> None:
         return None

@@ -27,9 +27,9 @@ from mooring.kube.objects.storage import (
 
 _POD_SPEC = """
     activeDeadlineSeconds affinity automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks hostAliases
-    hostIPC hostPID hostname hostnameOverride nodeSelector os overhead preemptionPolicy priority priorityClassName
+    hostIPC hostPID hostname hostnameOverride nodeSelector os preemptionPolicy priority priorityClassName
     readinessGates resourceClaims runtimeClassName schedulerName schedulingGates schedulingGroup setHostnameAsFQDN
-    shareProcessNamespace subdomain tolerations topologySpreadConstraints workloadRef
+    shareProcessNamespace subdomain topologySpreadConstraints workloadRef
 """
 _POD_STATUS = """
     allocatedResources extendedResourceClaimStatus hostIP hostIPs nominatedNodeName observedGeneration podIPs qosClass

@@ -28,6 +28,7 @@ from mooring.kube.objects.storage import (
     VolumeAttachment,
 )
 from mooring.kube.pod_validation import pod_problems
+from mooring.kube.secret_validation import all_data, type_problems
 from mooring.kube.storage_validation import (
     attachment_problems,
     claim_problems,
@@ -55,7 +56,7 @@ def validate_update(old: KubernetesObject, new: KubernetesObject) -> list[FieldP
             {"data": (old.data, new.data), "binaryData": (old.binary_data, new.binary_data)}, still=new.immutable
         )
     elif isinstance(old, Secret) and isinstance(new, Secret) and old.immutable:
-        problems = _immutable_problems({"data": (_all_data(old), _all_data(new))}, still=new.immutable)
+        problems = _immutable_problems({"data": (all_data(old), all_data(new))}, still=new.immutable)
     return problems
 
 
@@ -81,7 +82,8 @@ def _kind_problems(obj: KubernetesObject) -> Iterator[FieldProblem]:
         case Secret():
             yield from _data_key_problems(("data",), obj.data)
             yield from _data_key_problems(("stringData",), obj.string_data)
-            yield from _size_problems(_all_data(obj).values())
+            yield from _size_problems(all_data(obj).values())
+            yield from type_problems(obj)
         case PersistentVolume():
             yield from volume_problems(obj)
         case PersistentVolumeClaim():
@@ -168,7 +170,3 @@ def _size_problems(values: Iterable[bytes]) -> Iterator[FieldProblem]:
     if size > MOST_DATA:
         why = f"the values have {size} bytes together, and {MOST_DATA} (1 MiB) are the most"
         yield FieldProblem(path=("data",), why=why, next_step="Split it, or put the data into a volume")
-
-
-def _all_data(secret: Secret) -> dict[str, bytes]:
-    return {**secret.data, **{key: text.encode() for key, text in secret.string_data.items()}}

@@ -79,6 +79,8 @@ def _source_problems(volume: Volume, path: FieldPath) -> Iterator[FieldProblem]:
     if volume.persistent_volume_claim is not None:
         claim_name = volume.persistent_volume_claim.claim_name
         yield from check_required(claim_name, (*path, "persistentVolumeClaim", "claimName"))
+    if volume.image is not None:
+        yield from check_required(volume.image.reference, (*path, "image", "reference"))
     yield from _remote_problems(volume, path)
 
 

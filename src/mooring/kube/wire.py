@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mooring.kube.api import EventType, InternalError, ObjectList, WatchEvent
+from mooring.kube.api import EventType, InternalError, ObjectList, Unreadable, WatchEvent, object_title
 from mooring.kube.api_status import Status, error_of
 from mooring.kube.objects.kinds import Kind, ObjectT
 from mooring.kube.objects.meta import ObjectMeta, Value
@@ -26,6 +27,24 @@ class _ListMeta(Value, frozen=True, kw_only=True):
 class _List(Value, Generic[T], frozen=True, kw_only=True):
     metadata: _ListMeta = _ListMeta()
     items: tuple[T, ...] = ()
+
+
+class _Raw(Value, frozen=True, kw_only=True):
+    """A list whose items are yet to be read."""
+
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class _Name(Value, frozen=True, kw_only=True):
+    namespace: str = ""
+    name: str = ""
+
+
+class _Named(Value, frozen=True, kw_only=True):
+    """As much of any object as tells which one it is."""
+
+    metadata: _Name = _Name()
 
 
 class _Line(msgspec.Struct):
@@ -82,13 +101,50 @@ def read_object(kind: Kind[ObjectT], body: bytes, what: str) -> ObjectT:
 
 
 def read_list(kind: Kind[ObjectT], body: bytes, what: str) -> ObjectList[ObjectT]:
-    found = _read(body, _list_type(kind.type), what)
+    """The objects of a list. One that cannot be read costs itself only."""
+    try:
+        found = _decoder(_list_type(kind.type)).decode(body)
+    except msgspec.ValidationError:
+        return _read_one_by_one(kind, body, what)
+    except msgspec.MsgspecError as error:
+        raise _nonsense(what, error) from error
     meta = found.metadata
     return ObjectList(items=found.items, resource_version=meta.resource_version, continue_token=meta.continue_)
 
 
+def _read_one_by_one(kind: Kind[ObjectT], body: bytes, what: str) -> ObjectList[ObjectT]:
+    written = _read(body, _Raw, what)
+    found = [_read_or_tell(kind, bytes(each)) for each in written.items]
+    meta = written.metadata
+    return ObjectList(
+        items=[each for each in found if not isinstance(each, Unreadable)],
+        resource_version=meta.resource_version,
+        continue_token=meta.continue_,
+        unreadable=[each for each in found if isinstance(each, Unreadable)],
+    )
+
+
+def _read_or_tell(kind: Kind[ObjectT], raw: bytes) -> ObjectT | Unreadable:
+    """An object, or which one it is that cannot be read and why."""
+    decoder: msgspec.json.Decoder[ObjectT] = _decoder(kind.type)
+    with contextlib.suppress(msgspec.MsgspecError):
+        return decoder.decode(raw)
+    try:
+        name = _read(raw, _Named, f"cannot read the name of a {kind}").metadata
+    except InternalError as error:
+        return Unreadable(key="", error=error)
+    try:
+        return read_object(kind, raw, f"cannot read {object_title(kind, name.namespace, name.name)}")
+    except InternalError as error:
+        return Unreadable(key=f"{name.namespace}/{name.name}" if name.namespace else name.name, error=error)
+
+
 def read_event(kind: Kind[ObjectT], line: bytes, what: str) -> WatchEvent[ObjectT]:
-    """The event that a line of a watch tells."""
+    """The event that a line of a watch tells.
+
+    An object that is new or has changed and cannot be read is told as such. That one has gone must not be missed: then
+    the line makes no sense, and what is left is listed.
+    """
     written = _read(line, _Line, what)
     raw = bytes(written.object)
     match written.type:
@@ -99,10 +155,15 @@ def read_event(kind: Kind[ObjectT], line: bytes, what: str) -> WatchEvent[Object
             meta = _read(raw, _Marked, what).metadata
             version = meta.resource_version
             return WatchEvent(type=EventType.BOOKMARK, resource_version=version, annotations=meta.annotations)
-        case "ADDED" | "MODIFIED" | "DELETED":
-            found = read_object(kind, raw, what)
-            version = found.metadata.resource_version
-            return WatchEvent(type=EventType(written.type), resource_version=version, object=found)
+        case "ADDED" | "MODIFIED":
+            read = _read_or_tell(kind, raw)
+            if isinstance(read, Unreadable):
+                return WatchEvent(type=EventType(written.type), resource_version="", unreadable=read)
+            version = read.metadata.resource_version
+            return WatchEvent(type=EventType(written.type), resource_version=version, object=read)
+        case "DELETED":
+            gone = read_object(kind, raw, what)
+            return WatchEvent(type=EventType.DELETED, resource_version=gone.metadata.resource_version, object=gone)
         case other:
             raise InternalError(what, why=f"the API server tells of an event {other!r}, which nobody knows")
 

@@ -136,19 +136,18 @@ def _line_of(event: Event) -> int:
 
 
 class Builder:
-    """Takes the events of one file in order and collects its documents and faults."""
+    """Takes the events of one file in order, gives its documents and collects its faults."""
 
-    def __init__(self) -> None:
-        self.documents: list[Document] = []
-        self.faults: list[YamlFault] = []
+    def __init__(self, faults: list[YamlFault]) -> None:
+        self.faults = faults
         self.number = 0
         self._open: list[_Collection] = []
         self._root: _Node | None = None
         self._anchors: dict[str, _Node] = {}
         self._aliases = self._nodes_from_aliases = 0
 
-    def take(self, event: Event) -> None:
-        """Build on by one event; raises Hopeless when the file breaks a limit."""
+    def take(self, event: Event) -> Document | None:
+        """Build on by one event; a document when it is whole. Raises Hopeless when the file breaks a limit."""
         if isinstance(event, ScalarEvent):
             self._take_scalar(event)
         elif isinstance(event, CollectionStartEvent):
@@ -163,9 +162,11 @@ class Builder:
             self._add(self._follow(event))
         elif isinstance(event, DocumentStartEvent):
             self.number += 1
-            self._root, self._anchors = None, {}
-        elif isinstance(event, DocumentEndEvent) and self._root is not None and self._root.value is not None:
-            self.documents.append(Document(self.number, self._root.line, self._root.value, self._root.lines))
+        elif isinstance(event, DocumentEndEvent):
+            root, self._root, self._anchors = self._root, None, {}
+            if root is not None and root.value is not None:
+                return Document(self.number, root.line, root.value, root.lines)
+        return None
 
     def _take_scalar(self, event: ScalarEvent) -> None:
         line = _line_of(event)

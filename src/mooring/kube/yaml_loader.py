@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
 import yaml
@@ -19,34 +19,32 @@ LARGEST_FILE: Final = 10 * 1024 * 1024
 _SURROGATE_PAIR = re.compile(rb"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
-@dataclass(frozen=True, slots=True)
-class YamlFile:
-    """What a file holds. Documents are whole only when there is no fault."""
+def read_documents(text: bytes, faults: list[YamlFault]) -> Iterator[Document]:
+    """Every document of a YAML or JSON file, one by one: a large file is never in memory as a whole.
 
-    documents: tuple[Document, ...]
-    faults: tuple[YamlFault, ...]
-
-
-def load_documents(text: bytes) -> YamlFile:
-    """Every document of a YAML or JSON file, and what is wrong with the file. Empty documents are left out."""
+    Empty documents are left out. What is wrong with the file is in `faults` in the end; only without one all
+    documents are whole.
+    """
     if len(text) > LARGEST_FILE:
         why = f"it has {len(text) / 1024**2:.1f} MiB, and {LARGEST_FILE // 1024**2} MiB is the most that is read"
-        return YamlFile((), (YamlFault(line=1, why=why, next_step="Split it into several files"),))
+        faults.append(YamlFault(line=1, why=why, next_step="Split it into several files"))
+        return
     undecodable = first_undecodable(text)
     if undecodable is not None:
-        return YamlFile((), (undecodable,))
+        faults.append(undecodable)
+        return
     if text.lstrip()[:1] in (b"{", b"["):
         text = _SURROGATE_PAIR.sub(_join_surrogates, text)
-    builder = Builder()
+    builder = Builder(faults)
     try:
         parser = new_parser(text)
         while (event := parser.get_event()) is not None and not isinstance(event, StreamEndEvent):
-            builder.take(event)
+            if (document := builder.take(event)) is not None:
+                yield document
     except (ReaderError, yaml.MarkedYAMLError) as error:
-        builder.faults.append(explain_syntax_error(error, text, document=builder.number))
+        faults.append(explain_syntax_error(error, text, document=builder.number))
     except Hopeless as error:
-        builder.faults.append(error.fault)
-    return YamlFile(tuple(builder.documents), tuple(builder.faults))
+        faults.append(error.fault)
 
 
 def _join_surrogates(match: re.Match[bytes]) -> bytes:

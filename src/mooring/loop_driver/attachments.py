@@ -46,27 +46,31 @@ class Attachments:
         with self._driver.locks.holding(what, request.volume_id):
             self._shelf.require_explained(what, request.volume_id)
             volume = self._shelf.volumes.get(request.volume_id)
-            is_meant = request.node_id in ("", self._driver.options.node_id)
-            if volume is not None and volume.attachment is not None and is_meant:
+            held = volume.attachment if volume is not None else None
+            if volume is not None and held is not None and request.node_id in ("", held.node_id):
                 await require_unused(self._driver, what, volume)
                 await self._shelf.keep(replace(volume, attachment=None))
         return csi.ControllerUnpublishVolumeResponse()
 
     def _require_possible(self, what: str, volume: Volume, wanted: Attachment) -> None:
         options = self._driver.options
-        if wanted.node_id != options.node_id:
-            why = f"there is no node {wanted.node_id!r}, only {options.node_id!r}"
+        if wanted.node_id not in options.nodes:
+            why = f"there is no node {wanted.node_id!r}, only {', '.join(map(repr, options.nodes))}"
             raise Failure(StatusCode.NOT_FOUND, f"cannot {what}", why=why)
+        if volume.attachment is not None and volume.attachment.node_id != wanted.node_id:
+            why = f"{volume.id!r} is attached to node {volume.attachment.node_id!r}"
+            raise Failure(StatusCode.FAILED_PRECONDITION, f"cannot {what}", why=why, next_step="Detach it there first")
         if volume.attachment is not None:
             way = "read-only" if volume.attachment.read_only else "for writing"
             why = f"{volume.id!r} is attached already, {way}"
             raise Failure(StatusCode.ALREADY_EXISTS, f"cannot {what}", why=why, next_step="Detach it first")
-        attached = sum(each.attachment is not None for each in self._shelf.volumes.values())
+        held = (each.attachment for each in self._shelf.volumes.values())
+        attached = sum(each is not None and each.node_id == wanted.node_id for each in held)
         if options.max_volumes and attached >= options.max_volumes:
             raise Failure(
                 StatusCode.RESOURCE_EXHAUSTED,
                 f"cannot {what}",
-                why=f"node {options.node_id!r} has {attached} volumes, and may have no more",
+                why=f"node {wanted.node_id!r} has {attached} volumes, and may have no more",
                 next_step="Detach another volume first",
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -31,15 +31,20 @@ class Options:
 
     state: str  # a directory of its own
     node_id: str
+    other_nodes: tuple[str, ...] = ()  # further ones that volumes can be attached to; each has a socket of its own
     name: str = NAME
     attach: bool = False  # volumes are published to the node by the controller before they are staged
     max_volumes: int = 0  # how many may be attached; 0 is no limit
     capacity: int | None = None  # bytes for all volumes and snapshots; None: as many as are asked for
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return (self.node_id, *self.other_nodes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """One driver on one machine."""
+    """One driver on one machine, as one of the nodes sees it that it serves there."""
 
     options: Options
     host: Host
@@ -50,8 +55,13 @@ class Driver:
 
     @property
     def topology(self) -> csi.Topology:
-        """The one place where volumes of this driver are."""
-        return csi.Topology(segments={f"topology.{self.options.name}/node": self.options.node_id})
+        """The one place where volumes of this driver are; all of its nodes are there."""
+        return csi.Topology(segments={f"topology.{self.options.name}/node": min(self.options.nodes)})
+
+    def seen_by(self, node: str) -> Driver:
+        """The same driver and the same volumes, on another of its nodes."""
+        others = tuple(each for each in self.options.nodes if each != node)
+        return replace(self, options=replace(self.options, node_id=node, other_nodes=others))
 
     async def on_host(self, call: Callable[[], T], what: str) -> T:
         """Run a batch of host calls where devices and file systems cannot keep the event loop waiting."""

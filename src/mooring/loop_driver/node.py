@@ -120,12 +120,12 @@ class Node:
     def _require_attached(self, what: str, volume: Volume, request: csi.NodeStageVolumeRequest) -> None:
         if not self._driver.options.attach:
             return
-        if volume.attachment is None or request.publish_context.get(CONTEXT_KEY) != self._shelf.disk(volume.id):
-            missing = volume.attachment is not None
+        attached = volume.attachment is not None and volume.attachment.node_id == self._driver.options.node_id
+        if not attached or request.publish_context.get(CONTEXT_KEY) != self._shelf.disk(volume.id):
             raise Failure(
                 StatusCode.FAILED_PRECONDITION,
                 f"cannot {what}",
-                why=f"the publish context lacks {CONTEXT_KEY!r}" if missing else f"{volume.id!r} is not attached",
+                why=f"the publish context lacks {CONTEXT_KEY!r}" if attached else f"{volume.id!r} is not attached here",
                 next_step="Call ControllerPublishVolume first, and hand on what it answers",
             )
 

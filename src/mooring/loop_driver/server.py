@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started without the interpreter being forked
@@ -36,15 +36,19 @@ Call = Callable[[Any], Awaitable[Message]]
 
 
 @asynccontextmanager
-async def serving(driver: Driver, socket: str) -> AsyncIterator[None]:
-    """The driver is ready at its socket. At the end the socket goes, and volumes stay as they are."""
-    _clear_way(socket)
+async def serving(driver: Driver, sockets: Mapping[str, str]) -> AsyncIterator[None]:
+    """The driver is ready at the sockets of its nodes. At the end they go, and volumes stay as they are."""
+    for socket in sockets.values():
+        _clear_way(socket)
     await recover(driver)
     outside: Exception | None = None
     async with asyncio.TaskGroup() as tasks:
         operations = _Operations(tasks)
         try:
-            async with _listening(socket, _services(driver, operations)):
+            async with AsyncExitStack() as listening:
+                for node, socket in sockets.items():
+                    services = _services(driver.seen_by(node), operations)
+                    await listening.enter_async_context(_listening(socket, services))
                 yield
         except Exception as error:
             outside = error  # raised here, it would come wrapped as if it were one of the operations

@@ -62,14 +62,17 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
 
 
 def claim_references(pod: Pod, volume: Volume, claims: Claims) -> tuple[ObjectRef, ...]:
-    """The claim and, once known, the PersistentVolume: a change of either means working the volume out again."""
+    """The claim and, once bound, the PersistentVolume: a change of either means working the volume out again.
+
+    A claim may name a volume long before that is its own, or is there: a node may not read such a volume.
+    """
     name = claim_name(pod, volume)
     if name is None:
         return ()
     found = [ObjectRef("PersistentVolumeClaim", pod.metadata.namespace, name)]
     with contextlib.suppress(NotYet):  # not known yet: it is told of when it is
         claim = claims.claim(pod.metadata.namespace, name)
-        if claim is not None and claim.spec.volume_name:
+        if claim is not None and claim.status.phase == "Bound" and claim.spec.volume_name:
             found.append(ObjectRef("PersistentVolume", "", claim.spec.volume_name))
     return tuple(found)
 
@@ -113,14 +116,10 @@ def _usable_claim(pod: Pod, volume: Volume, name: str, claims: Claims) -> Persis
         )
     if not claim.spec.volume_name:
         raise NotYet(what, why="PVC has empty pvc.Spec.VolumeName")
-    if volume.ephemeral is not None and not _is_controlled_by(claim, pod):
+    if volume.ephemeral is not None and not claim.metadata.is_controlled_by(pod.metadata.uid):
         why = f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
         raise Refused(what, why=why, next_step="Delete the claim, or rename the pod or the volume")
     return claim
-
-
-def _is_controlled_by(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
 
 
 def _bound_volume(pod: Pod, name: str, claim: PersistentVolumeClaim, claims: Claims) -> PersistentVolume:

@@ -26,6 +26,7 @@ from mooring.world.names import PodUid
 from mooring.world.operations import Mount, PodOperation, Stage, Unmount, Unstage, pod_of
 
 _MOST_LAYERS = 16
+_MANY = 32  # mounts that are asked about one by one, before all are looked at together
 
 
 class ExpectedMounts:
@@ -42,6 +43,8 @@ class ExpectedMounts:
         self._holders: set[int] = set()  # ids of mounts that hold places of ours, and are not at one
         self._under_way: dict[Owner, int] = {}
         self._preparing: dict[PodUid, int] = {}
+        self._unknown = 0  # places looked at of which nothing was known
+        self._alone: dict[str, int] = {}  # once these were many: each place with a single mount, and its id
         self.wake: Callable[[], None] = lambda: None
 
     # -- what is told --------------------------------------------------------------------------------------------
@@ -215,16 +218,44 @@ class ExpectedMounts:
             is_over = ours is not None or expected.id is None
             _refuse(what, top, f"is mounted over it at {path}" if is_over else f"is mounted in its place at {path}")
 
+    def _was_alone(self, path: str, identity: int) -> bool:
+        """Whether a mount had its place for itself when all were looked at, which is done once many are asked about.
+
+        An id is never used again: as long as it is on top nobody has mounted anything over it.
+        """
+        self._unknown += 1
+        if self._unknown == _MANY:
+            self._alone = _lone_mounts(self._host.mounts())
+        return self._alone.pop(path, None) == identity
+
     def _refuse_mixed(self, path: str, what: str) -> None:
         """Of a place of which nothing is known, such as after a restart: several layers must all show the same."""
-        top = self._host.mount_at(path)
-        lower = top
+        identity = self._host.mount_id_at(path)
+        if identity is None or self._was_alone(path, identity):
+            return
+        shown = self._host.shown_by(identity)
+        if shown is None or shown.parent_id in self._holders:
+            return  # nothing is mounted there, or a single mount
+        lower = top = self._host.mount_at(path)
         for _ in range(_MOST_LAYERS):
             lower = self._host.mount_by_id(lower.parent_id) if lower is not None else None
-            if top is None or lower is None or lower.path != path:
+            if top is None or lower is None:
+                return
+            if lower.path != path:
+                self._holders.add(lower.id)
                 return
             if not shows_the_same(lower, top):
                 _refuse(what, top, f"is mounted over it at {path}")
+
+
+def _lone_mounts(mounts: Iterable[MountFacts]) -> dict[str, int]:
+    """The ids of mounts that share their place with no other."""
+    found: dict[str, int] = {}
+    several: set[str] = set()
+    for mount in mounts:
+        if found.setdefault(mount.path, mount.id) != mount.id:
+            several.add(mount.path)
+    return {path: identity for path, identity in found.items() if path not in several}
 
 
 def _refuse(what: str, mount: MountFacts | None, how: str) -> None:

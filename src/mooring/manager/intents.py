@@ -39,6 +39,7 @@ class Intent:
     device_path: str = ""
     owner: str = ""  # `namespace/name` of the pod, for people
     boot: str = ""  # the run of the machine in which it was written
+    label: str = ""  # of SELinux, that it was to be mounted with; nothing: none
 
     @property
     def key(self) -> Key:
@@ -131,6 +132,10 @@ class Intents:
         self._unread.discard(_name(key))
         self._records.remove([_name(key)])
 
+    def of_this_boot(self) -> frozenset[VolumeName]:
+        """The volumes of which something was begun in this run of the machine, and is not proven to be gone."""
+        return frozenset(each.volume for each in self._on_disk.values() if each.boot == self._boot)
+
     def __len__(self) -> int:
         return len(self._on_disk)
 
@@ -150,7 +155,8 @@ def _name(key: Key) -> str:
 
 def _to_body(intent: Intent) -> dict[str, object]:
     spec = intent.spec
-    return {
+    labelled = {"label": intent.label} if intent.label else {}  # versions of mooring that know no labels read the rest
+    return labelled | {
         "volume": intent.volume,
         "plugin": intent.plugin,
         "pod": intent.pod,
@@ -185,6 +191,7 @@ def _from_body(body: Mapping[str, object]) -> Intent:
         device_path=written.device_path,
         owner=written.owner,
         boot=written.boot,
+        label=written.label,
         spec=VolumeSpec(
             volume=spec.volume,
             persistent_volume=spec.persistent_volume,
@@ -215,3 +222,4 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     owner: str
     boot: str
     spec: _Spec
+    label: str = ""

@@ -6,23 +6,27 @@ from collections.abc import Mapping
 
 from mooring.kube.objects.storage import NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume
 
+_NAME = "metadata.name"  # the one field that a term may ask for
 
-def matches_node(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
-    """Whether one term of the volume's node affinity, if it has any, admits a node with these labels."""
+
+def matches_node(volume: PersistentVolume, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether one term of the volume's node affinity, if it has any, admits the node of this name and these labels."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True
-    return any(_admits(term, labels) for term in affinity.required.node_selector_terms)
+    return any(_admits(term, {_NAME: node}, labels) for term in affinity.required.node_selector_terms)
 
 
-def _admits(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
-    if not term.match_expressions:
+def _admits(term: NodeSelectorTerm, fields: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    if not term.match_expressions and not term.match_fields:
         return False  # a term without conditions selects nothing
-    return all(_holds(requirement, labels) for requirement in term.match_expressions)
+    return all(_holds(each, labels) for each in term.match_expressions) and all(
+        _holds(each, fields) for each in term.match_fields
+    )
 
 
-def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(requirement.key)
+def _holds(requirement: NodeSelectorRequirement, known: Mapping[str, str]) -> bool:
+    value = known.get(requirement.key)
     match requirement.operator:
         case "In":
             return value in requirement.values

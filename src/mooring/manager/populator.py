@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
-from mooring.errors import MooringError
+from msgspec.structs import replace
+
+from mooring.errors import MooringError, Refused
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import Volume
 from mooring.manager.claims import Claims, build_spec, claim_references, growth_for
 from mooring.manager.pods import PodManager, PodStates
+from mooring.manager.volume_labels import Conflict, VolumeLabels
 from mooring.plugins.interface import ObjectRef
 from mooring.plugins.manager import VolumePluginManager, unique_volume_name
 from mooring.world.changes import Listener, ProblemArose
@@ -37,6 +39,7 @@ class DesiredStateOfWorldPopulator:
         claims: Claims,
         pods: PodManager,
         states: PodStates,
+        labels: VolumeLabels,
         *,
         clock: Callable[[], float],
         resume: Callable[[VolumeName], None],
@@ -48,6 +51,7 @@ class DesiredStateOfWorldPopulator:
         self._claims = claims
         self._pods = pods
         self._states = states
+        self._labels = labels
         self._clock = clock
         self._resume = resume
         self._worked_out = worked_out
@@ -66,6 +70,13 @@ class DesiredStateOfWorldPopulator:
         elif pod is not None and not (self.sources_heard and self._gains_nothing(uid)):
             self._process(uid, pod)
         self._worked_out(uid)
+        self.look_at_kept_out()
+
+    def look_at_kept_out(self) -> None:
+        """Work out again the pods that were kept from a volume by a label that it has no longer."""
+        if self.sources_heard:
+            for uid in self._labels.free_again():
+                self.pod_changed(uid)
 
     def _gains_nothing(self, uid: PodUid) -> bool:
         """A pod that starts no container any more keeps what it has. Before all sources were heard it may gain:
@@ -80,8 +91,20 @@ class DesiredStateOfWorldPopulator:
             self.pod_changed(uid)
         any_of_kind = replace(ref, name="")
         for uid, name in {**self._contents.get(ref, {}), **self._contents.get(any_of_kind, {})}:
+            if self._needs_no_attaching_now(uid, name):
+                self.pod_changed(uid)
             self._desired.refresh(uid, name)
             self._resume(name)
+
+    def _needs_no_attaching_now(self, uid: PodUid, name: VolumeName) -> bool:
+        """Whether a volume that waits to be attached turns out not to need it."""
+        volume, mount = self._desired.volumes.get(name), self._desired.mount(uid, name)
+        if volume is None or mount is None or not volume.attachable:
+            return False
+        try:
+            return not self._plugins.find_by_name(volume.plugin).offer(mount.spec).attachable
+        except Refused:  # its plugin has gone, and says when it is back
+            return False
 
     def refresh_pod(self, uid: PodUid) -> None:
         """Look again at all volumes of a pod whose content can change."""
@@ -102,7 +125,7 @@ class DesiredStateOfWorldPopulator:
         return found
 
     def is_empty(self) -> bool:
-        return not self._claimants and not self._contents and not self._references
+        return not (self._claimants or self._contents or self._references) and self._labels.is_empty()
 
     # -- working a pod out ---------------------------------------------------------------------------------------
     def _process(self, uid: PodUid, pod: Pod) -> None:
@@ -141,6 +164,8 @@ class DesiredStateOfWorldPopulator:
             size_limit=size_limit(pod, volume),
             growth=growth_for(pod, volume, spec, self._claims) if offer.expander is not None else NO_GROWTH,
         )
+        if self._labels.in_use:
+            wish = self._labels.labelled(wish, mount, supported=offer.takes_labels, at_start=not self.sources_heard)
         before = self._desired.mount(uid, name)
         self._desired.add(wish, uid, mount)
         if before is not None and before.spec != spec:
@@ -152,7 +177,8 @@ class DesiredStateOfWorldPopulator:
 
     def _note_problem(self, uid: PodUid, pod: Pod, volume: str, error: MooringError | ValueError) -> None:
         if isinstance(error, MooringError):
-            problem = Problem(what=error.what, why=error.why, next_step=error.next_step)
+            doubt = not isinstance(error, Conflict)
+            problem = Problem(what=error.what, why=error.why, next_step=error.next_step, leaves_doubt=doubt)
         else:
             problem = Problem(what=f"cannot use volume {volume!r}", why=str(error))
         if self._desired.problems(uid).get(volume) != problem:
@@ -184,6 +210,7 @@ class DesiredStateOfWorldPopulator:
             self._references.setdefault(uid, []).append((ref, None))
 
     def _drop_references(self, uid: PodUid) -> None:
+        self._labels.forget(uid)
         for ref, name in self._references.pop(uid, ()):
             if name is None:
                 _discard(self._claimants, ref, uid)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.errors import MooringError, Refused
 from mooring.host.interface import FileKind, Host
 from mooring.host.paths import Paths, unescape_plugin_name
 from mooring.manager.intents import Intent
-from mooring.plugins.interface import Offer, PodwiseReconstruction, Trace, Traceable, VolumePlugin
+from mooring.plugins.interface import (
+    KnownByPlace,
+    LabelKeeper,
+    Offer,
+    PodwiseReconstruction,
+    Trace,
+    Traceable,
+    VolumePlugin,
+)
 from mooring.plugins.manager import VolumePluginManager, unique_volume_name
 from mooring.world.actual import ActualMount, ActualStateOfWorld, ActualVolume
 from mooring.world.changes import Change, Reconstructed
@@ -18,8 +28,7 @@ from mooring.world.presence import Attachability, Presence
 from mooring.world.spec import VolumeSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A name among the volumes or, if `block`, the raw devices of a pod."""
 
     pod: PodUid
@@ -28,8 +37,7 @@ class Found:
     block: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
+class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     """A volume directory, or a link to a device, that nothing explains. It stays, and is shown as a finding."""
 
     found: Found
@@ -60,6 +68,9 @@ class Reconstruction:
         self._host, self._paths, self._plugins = host, paths, plugins
         self._actual, self._tell, self._rebooted = actual, tell, rebooted
         self._intents = intents
+        # Asking what a plugin is takes a while.
+        self._podwise: dict[PluginName, PodwiseReconstruction | None] = {}
+        self._keepers: dict[PluginName, LabelKeeper | None] = {}
         self._by_place = {(each.pod, each.plugin, each.spec.name): each for each in intents if each.pod is not None}
 
     def run(self) -> list[Leftover]:
@@ -94,13 +105,28 @@ class Reconstruction:
         intent = self._by_place.get((found.pod, found.plugin, found.inner_name))
         try:
             plugin = self._plugins.find_by_name(found.plugin)
-            spec = intent.spec if intent is not None else _reconstructed(plugin, found)
+            spec = intent.spec if intent is not None else self._reconstructed(plugin, found)
             name = unique_volume_name(plugin, spec, found.pod)
-            self._put(name, plugin, spec, found.pod)
+            label = intent.label if intent is not None else self._label(plugin, found)
+            self._put(name, plugin, spec, found.pod, label)
         except (MooringError, ValueError) as error:
             return self._left(found, intent, error)
         self._told(found, name)
         return None
+
+    def _reconstructed(self, plugin: VolumePlugin, found: Found) -> VolumeSpec:
+        if plugin.name not in self._podwise:
+            self._podwise[plugin.name] = plugin if isinstance(plugin, PodwiseReconstruction) else None
+        podwise = self._podwise[plugin.name]
+        if podwise is not None:
+            return podwise.reconstruct_for(found.pod, found.inner_name, block=found.block)
+        return plugin.reconstruct(found.inner_name, block=found.block)
+
+    def _label(self, plugin: VolumePlugin, found: Found) -> str:
+        if plugin.name not in self._keepers:
+            self._keepers[plugin.name] = plugin if isinstance(plugin, LabelKeeper) else None
+        keeper = self._keepers[plugin.name]
+        return keeper.label_of(found.pod, found.inner_name) if keeper is not None and not found.block else ""
 
     def _adopt_intent(self, intent: Intent) -> Leftover | None:
         """Take in what a record tells and no directory of a pod showed."""
@@ -112,7 +138,7 @@ class Reconstruction:
             plugin = self._plugins.find_by_name(intent.plugin)
             if unique_volume_name(plugin, intent.spec, found.pod) != intent.volume:
                 raise Refused(f"cannot tell what {intent.volume!r} is", why="its record has the name of another volume")
-            self._put(intent.volume, plugin, intent.spec, intent.pod, intent)
+            self._put(intent.volume, plugin, intent.spec, intent.pod, intent.label, intent)
         except (MooringError, ValueError) as error:
             return self._left(found, intent, error)
         if intent.pod is not None or held is None:
@@ -125,6 +151,7 @@ class Reconstruction:
         plugin: VolumePlugin,
         spec: VolumeSpec,
         pod: PodUid | None,
+        label: str,
         intent: Intent | None = None,
     ) -> None:
         offer = plugin.offer(spec)
@@ -135,6 +162,8 @@ class Reconstruction:
             if pod in known.mounts:
                 raise Refused(f"cannot tell what {name!r} is", why="the pod has it as a directory and as a device")
             known = self._with_mount(known, pod, spec, offer)
+        if label and known.label is None:  # that it was mounted without one is as good as not known
+            known = replace(known, label=label)
         self._actual.put(known)
 
     def _with_node_part(self, known: ActualVolume, offer: Offer, intent: Intent) -> ActualVolume:
@@ -161,14 +190,22 @@ class Reconstruction:
 
     def _adopt_traces(self, plugin: VolumePlugin, traces: Iterable[Trace]) -> None:
         """Adopt what a plugin itself has on the node: a crash may have come before a pod's directory showed it."""
+        by_place = self._names_by_place(plugin)
         for trace in traces:
             offer = plugin.offer(trace.spec)
-            name = shared_volume_name(plugin.name, plugin.volume_name(trace.spec))
+            name = by_place.get(_place(plugin, trace.spec)) or shared_volume_name(
+                plugin.name, plugin.volume_name(trace.spec)
+            )
             volume = self._actual.volumes.get(name) or self._in_doubt(name, plugin, trace.spec, offer)
             for pod in trace.pods:
                 if pod not in volume.mounts:
                     volume = self._with_mount(volume, pod, trace.spec, offer)
             self._actual.put(volume)
+
+    def _names_by_place(self, plugin: VolumePlugin) -> dict[str, VolumeName]:
+        """The volumes of a plugin that pods and records told of, with the names that they have there."""
+        held = (each for each in self._actual.volumes.values() if each.plugin == plugin.name)
+        return {place: each.name for each in held if (place := _place(plugin, each.spec))}
 
     def _in_doubt(self, name: VolumeName, plugin: VolumePlugin, spec: VolumeSpec, offer: Offer) -> ActualVolume:
         """A volume of which nothing is known but that it may be there."""
@@ -193,10 +230,14 @@ class Reconstruction:
         return replace(volume, mounts={**volume.mounts, pod: mount})
 
 
-def _reconstructed(plugin: VolumePlugin, found: Found) -> VolumeSpec:
-    if isinstance(plugin, PodwiseReconstruction):
-        return plugin.reconstruct_for(found.pod, found.inner_name, block=found.block)
-    return plugin.reconstruct(found.inner_name, block=found.block)
+def _place(plugin: VolumePlugin, spec: VolumeSpec) -> str:
+    """Where the node keeps a volume, if that tells it from others of its plugin."""
+    if not isinstance(plugin, KnownByPlace):
+        return ""
+    try:
+        return plugin.place_of(spec)
+    except (Refused, ValueError):
+        return ""
 
 
 def _names(host: Host, path: str) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mooring.engine.pending import Backoff, PendingOperations
 from mooring.engine.reconciler import Reconciler
@@ -24,6 +25,7 @@ from mooring.manager.pods import KnownPods, PodManager, PodStates
 from mooring.manager.populator import DesiredStateOfWorldPopulator
 from mooring.manager.recovery import Recovery
 from mooring.manager.second_looks import SecondLooks
+from mooring.manager.volume_labels import VolumeLabels
 from mooring.manager.volume_queries import VolumeQueries
 from mooring.manager.volume_subject import VolumeSubject, pod_key
 from mooring.manager.waits import PodWaits
@@ -31,7 +33,7 @@ from mooring.plugins.interface import NodeFacts, ObjectRef, Objects
 from mooring.plugins.manager import VolumePluginManager
 from mooring.settings import Settings
 from mooring.world.actual import ActualStateOfWorld
-from mooring.world.changes import Change, Listener
+from mooring.world.changes import Change, Listener, Noticed
 from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.explain import HoldUp
 from mooring.world.names import PodUid, VolumeName
@@ -39,6 +41,18 @@ from mooring.world.operations import MOUNT_KIND, Operation, VolumeOperation, pod
 from mooring.world.outcomes import Outcome, told_of_attachment
 from mooring.world.planner import Gates
 from mooring.world.pod_facts import volume_use
+
+
+class _LoopClock:
+    """The time of the loop that asks first: to find the running loop takes a system call each time."""
+
+    def __init__(self) -> None:
+        self._time: Callable[[], float] | None = None
+
+    def __call__(self) -> float:
+        if self._time is None:
+            self._time = asyncio.get_running_loop().time
+        return self._time()
 
 
 class VolumeManager(VolumeQueries):
@@ -67,7 +81,7 @@ class VolumeManager(VolumeQueries):
         self.states: PodStates = states if states is not None else KnownPods(self.pods)
         self._host, self._paths, self.plugins = host, paths, plugins
         self._node, self._objects, self._address = node, objects, address
-        self._clock = clock if clock is not None else (lambda: asyncio.get_running_loop().time())
+        self._clock = clock if clock is not None else _LoopClock()
         self._synced = asyncio.Event()
         self.desired = DesiredStateOfWorld(self._desire_changed)
         self.second_looks = SecondLooks(self.desired)
@@ -92,6 +106,7 @@ class VolumeManager(VolumeQueries):
             claims=claims,
             claim_status=claim_status if claim_status is not None else NoClaimStatus(),
             tell=self.tell,
+            told_device=lambda name: self.gates.attached.get(name, ""),
         )
         self._sub_path_locks = context.sub_path_locks
         self.executor = OperationExecutor(context, strict=strict)
@@ -106,7 +121,9 @@ class VolumeManager(VolumeQueries):
             tell=self.tell,
         )
         if attached_by_others:
-            self._subject.gates = replace(self.gates, attaches_itself=False, attachments_known=False)
+            self._subject.gates = replace(
+                self.gates, attaches_itself=False, attachments_known=False, status_heard=False
+            )
         self.recovery = Recovery(
             host, paths, plugins, self.actual, self.intents, may_clean=self._may_clean, tell=self.tell
         )
@@ -140,6 +157,9 @@ class VolumeManager(VolumeQueries):
             claims,
             self.pods,
             self.states,
+            VolumeLabels(
+                self.desired, self.actual, node=node, any_access_mode=settings.selinux_mount == "on", tell=self.tell
+            ),
             clock=self._clock,
             resume=self.reconciler.resume,
             worked_out=self._worked_out,
@@ -176,26 +196,47 @@ class VolumeManager(VolumeQueries):
             self.reconciler.touch(name)
         self.pod_state_changed(uid)
 
+    def containers_left(self, uid: PodUid) -> str | None:
+        """What was told last of a pod's containers."""
+        return self.gates.pods_with_containers.get(uid)
+
     def object_changed(self, ref: ObjectRef) -> None:
         """An object that pods may name, such as a ConfigMap or a claim, was added, changed or removed."""
         self.populator.object_changed(ref)
 
     def attachments_told(self, attached: Mapping[VolumeName, str]) -> None:
         """Whoever attaches volumes to this node tells which are, with their devices, in the node's status."""
-        before, now = self.gates.attached, frozenset(attached)
+        before, now = self.gates.attached, dict(attached)
         if before == now and self.gates.attachments_known:
             return
         for volume in list(self.actual.volumes.values()):
             self.actual.put(told_of_attachment(volume, attached.get(volume.name)))
         first = not self.gates.attachments_known
         self._subject.gates = replace(self.gates, attached=now, attachments_known=True)
-        for name in sorted(self._subject.keys() if first else before ^ now):
+        for name in sorted(self._subject.keys() if first else before.keys() ^ now.keys()):
             self.reconciler.resume(name)
+
+    def attachments_failed(self, why: Mapping[VolumeName, str]) -> None:
+        """Whoever attaches says why it cannot: of all volumes of which that is known, in words."""
+        before = self.gates.attach_errors
+        self._subject.gates = replace(self.gates, attach_errors=dict(why))
+        for name in sorted(name for name in why if before.get(name) != why[name]):
+            volume = self.desired.volumes.get(name)
+            for wish in volume.mounts.values() if volume is not None else ():
+                message = f"volume {wish.spec.name!r} is not attached: {why[name]}"
+                self.tell(Noticed(pod=wish.pod, volume=wish.spec.name, reason="FailedAttachVolume", message=message))
+
+    def status_heard(self) -> None:
+        """The node's status, as it was told last, is the server's own answer, and no news from before the start."""
+        if not self.gates.status_heard:
+            self._subject.gates = replace(self.gates, status_heard=True)
+            self._touch_everything()
 
     def sources_heard(self) -> None:
         """Every source of pods has told all it has: from now on what nobody wants may be taken away."""
         self.populator.sources_heard = True
         self._subject.gates = replace(self.gates, sources_heard=True)
+        self.populator.look_at_kept_out()
         self._touch_everything()
 
     def _touch_everything(self) -> None:
@@ -204,7 +245,7 @@ class VolumeManager(VolumeQueries):
 
     def _worked_out(self, uid: PodUid) -> None:
         """What a pod wants is known again, or is not: open or close its gate, and let everybody concerned look."""
-        in_doubt = bool(self.desired.problems(uid))
+        in_doubt = self.desired.is_in_doubt(uid)
         if in_doubt != (uid in self.gates.pods_in_doubt):
             self._subject.gates = replace(self.gates, pods_in_doubt=self.gates.pods_in_doubt ^ {uid})
             for name, _ in self.actual.mounts_of_pod(uid):
@@ -249,7 +290,7 @@ class VolumeManager(VolumeQueries):
         self.walks.wish_changed(name, volume.mounts if volume is not None else ())
         self.second_looks.wish_changed(name)
         self.reconciler.touch(name)
-        if volume is None or (volume.attachable and not volume.reported_in_use):
+        if volume is None or volume.attachable is not volume.reported_in_use:
             self.use_changed()
 
     def _actual_changed(self, name: VolumeName) -> None:
@@ -263,6 +304,7 @@ class VolumeManager(VolumeQueries):
         if self.plugins.prober is not None:
             await self.plugins.prober.probe()  # what its plugins left is found below
         self.recovery.begin()
+        self._subject.gates = replace(self.gates, begun_since_boot=self.intents.of_this_boot())
         self._note_kept_apart()
         self._synced.set()
         self._touch_everything()
@@ -367,6 +409,10 @@ class VolumeManager(VolumeQueries):
         failed = [error for error in ended if isinstance(error, Exception)]
         if failed:
             raise ExceptionGroup("volumes are still mounted", failed)
+
+    async def wait_for_states_synced(self) -> None:
+        """Return when what earlier processes left has been found."""
+        await self._synced.wait()
 
     def reconciler_states_has_been_synced(self) -> bool:
         """Whether what earlier processes left has been found; never false again."""

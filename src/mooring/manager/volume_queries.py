@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from mooring.errors import Refused
 from mooring.host.interface import Host, Risk
 from mooring.host.paths import Paths
@@ -23,6 +25,7 @@ from mooring.plugins.manager import VolumePluginManager
 from mooring.world.actual import ActualStateOfWorld
 from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.names import PodUid, VolumeName
+from mooring.world.planner import is_ready
 from mooring.world.presence import Attachability
 from mooring.world.spec import VolumeSpec
 
@@ -49,17 +52,18 @@ class VolumeQueries:
         """By the names they have in the pod: the volumes it wants and can use now."""
         found: dict[str, MountedVolume] = {}
         for outer, name in self.desired.names_for_pod(uid).items():
-            plugin = self.plugins.plugins.get(self.desired.volumes[name].plugin)  # None: it has gone meanwhile
-            if plugin is not None and self.actual.is_mounted(uid, name):
-                mount = self.actual.volumes[name].mounts[uid]
+            wanted, held = self.desired.volumes[name], self.actual.volumes.get(name)
+            plugin = self.plugins.plugins.get(wanted.plugin)  # None: it has gone meanwhile
+            if plugin is not None and held is not None and is_ready(wanted, held, uid):
+                mount = held.mounts[uid]
                 offer = plugin.offer(mount.spec)
                 found[outer] = MountedVolume(
                     name=name,
                     inner_name=mount.spec.name,
-                    plugin=self.actual.volumes[name].plugin,
+                    plugin=held.plugin,
                     path=mount.path,
                     mounter=offer.mounter,
-                    attributes=offer.attributes,
+                    attributes=replace(offer.attributes, relabel=False) if held.label else offer.attributes,
                     read_only=mount.spec.read_only,
                     is_block=mount.spec.is_block,
                 )
@@ -129,6 +133,14 @@ class VolumeQueries:
         # What was found on disk may be attached: doubt counts as use.
         there = {n for n, volume in self.actual.volumes.items() if volume.attachability is not Attachability.FALSE}
         return sorted(wanted | there | self._subject.attachable_in_flight() | set(self.recovery.volumes()))
+
+    def awaited_attachments(self) -> dict[VolumeName, VolumeSpec]:
+        """Volumes that others are to attach, know to be used here, and have not said to be attached."""
+        return {
+            name: volume.mounts[min(volume.mounts)].spec
+            for name, volume in self.desired.volumes.items()
+            if volume.attachable and volume.reported_in_use and name not in self._subject.gates.attached
+        }
 
     def volume_is_attached(self, name: VolumeName) -> bool:
         volume = self.actual.volumes.get(name)

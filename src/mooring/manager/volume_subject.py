@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.engine.pending import Slot
 from mooring.host.hanging_calls import WORK
@@ -12,7 +14,7 @@ from mooring.manager.intents import Intents
 from mooring.manager.operation_executor import OperationExecutor
 from mooring.manager.pods import PodManager, PodStates
 from mooring.world import planner
-from mooring.world.actual import ActualStateOfWorld
+from mooring.world.actual import ActualStateOfWorld, ActualVolume
 from mooring.world.changes import Change, Finished, Started
 from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolume
 from mooring.world.names import PodUid, VolumeName
@@ -42,8 +44,7 @@ def pod_key(uid: PodUid) -> str:
     return f"{POD_KEY}{uid}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _Begun(msgspec.Struct, frozen=True, kw_only=True):
     """What an operation set out from: the wish may be gone when it ends."""
 
     at: float
@@ -75,6 +76,10 @@ class VolumeSubject:
         self._clock = clock
         self._tell = tell
         self.gates = Gates(sources_heard=False)
+        # What plans with nothing to do followed from: the gates, and of each volume what was wanted and what was held.
+        self._settled_by = self.gates
+        self._settled_wishes: dict[VolumeName, DesiredVolume] = {}
+        self._settled: dict[VolumeName, ActualVolume] = {}
         self._begun: dict[Operation, _Begun] = {}
         self._in_flight: dict[PodUid, dict[VolumeOperation, str]] = {}  # by pod, with the inner name
         self.touch: Callable[[str], None] = lambda _: None
@@ -83,41 +88,76 @@ class VolumeSubject:
 
     # -- planning ------------------------------------------------------------------------------------------------
     def keys(self) -> Iterable[str]:
-        return {*self.desired.volumes, *self.actual.volumes, *(pod_key(uid) for uid in self.actual.directories)}
+        """Every volume and pod directory but those of which a look would find nothing to do.
+
+        A plan follows from values that never change. One that had nothing to do, and no reason to wait, is the same
+        again as long as it would be made from the same ones; a resync that finds all as it was costs two comparisons.
+        """
+        wanted, held = self.desired.volumes, self.actual.volumes
+        self._forget_settled_by_other_gates()
+        if self._settled != held or self._settled_wishes != wanted:
+            yield from wanted.keys() - held.keys()
+            for name, volume in held.items():
+                if self._settled.get(name) is not volume or self._settled_wishes.get(name) is not wanted.get(name):
+                    yield name
+        for uid in sorted(self.actual.directories.keys() - self.desired.pods()):
+            if self._plan_pod(uid):
+                yield pod_key(uid)
+
+    def _forget_settled_by_other_gates(self) -> None:
+        if self._settled_by is not self.gates:
+            self._settled_by = self.gates
+            self._settled_wishes.clear()
+            self._settled.clear()
 
     def plan(self, key: str) -> Sequence[Operation]:
         if key.startswith(POD_KEY):
             return self._plan_pod(PodUid(key[len(POD_KEY) :]))
         name = VolumeName(key)
         desired, actual = self.desired.volumes.get(name), self.actual.volumes.get(name)
+        self._settled.pop(name, None)
+        self._settled_wishes.pop(name, None)
         if desired is None and actual is not None and actual.is_vacant:
             self.actual.drop(name)
             self.forget(key)
             return ()
         namesakes = self.namesakes(desired) if desired is not None else frozenset()
-        return planner.plan(desired, actual, self.gates, namesakes=namesakes).operations
+        planned = planner.plan(desired, actual, self.gates, namesakes=namesakes)
+        if actual is not None and not planned.operations and not planned.waits:
+            self._settle(name, desired, actual)
+        return planned.operations
+
+    def _settle(self, name: VolumeName, desired: DesiredVolume | None, actual: ActualVolume) -> None:
+        self._forget_settled_by_other_gates()
+        self._settled[name] = actual
+        if desired is not None:
+            self._settled_wishes[name] = desired
 
     def namesakes(self, desired: DesiredVolume) -> frozenset[PodUid]:
         """Pods that hold, or were being given, another volume of this one's inner name that they do not want now."""
-        return frozenset(
-            pod
-            for pod, wish in desired.mounts.items()
-            if any(other != desired.name for other in self._unwanted(pod, wish.spec.name))
+        return frozenset([pod for pod, wish in desired.mounts.items() if self._has_namesake(pod, wish.spec.name)])
+
+    def _has_namesake(self, pod: PodUid, inner_name: str) -> bool:
+        """Whether a pod has, or may come to have, a volume of an inner name that it does not want.
+
+        Asked of every volume at every step: that a volume is wanted is found out sooner than what its name is.
+        """
+        wanted = set(self.desired.names_for_pod(pod).values())
+        for name in self.actual.names_of_pod(pod):
+            if name not in wanted and self.actual.volumes[name].mounts[pod].spec.name == inner_name:
+                return True
+        return any(
+            inner == inner_name and operation.volume not in wanted
+            for operation, inner in self._in_flight.get(pod, {}).items()
         )
 
-    def _unwanted(self, pod: PodUid, inner_name: str) -> Iterator[VolumeName]:
-        """Volumes of an inner name that a pod has or may come to have, and does not want."""
-        held = ((name, mount.spec.name) for name, mount in self.actual.mounts_of_pod(pod))
-        under_way = ((operation.volume, inner) for operation, inner in self._in_flight.get(pod, {}).items())
-        for name, inner in (*held, *under_way):
-            if inner == inner_name and self.desired.mount(pod, name) is None:
-                yield name
-
     def _plan_pod(self, uid: PodUid) -> Sequence[Operation]:
+        wishes = self.desired.names_for_pod(uid)
         return planner.plan_pod(
             uid,
             known=not self._states.runtime_removed(uid),
-            has_wishes=bool(self.desired.names_for_pod(uid)),
+            has_wishes=bool(wishes),
+            is_made_by_mounts=any(not self.desired.volumes[name].is_shared for name in wishes.values()),
             directory=self.actual.directories.get(uid, Presence.ABSENT),
             may_hold=self.actual.may_hold(uid) or uid in self._in_flight or self._is_kept_apart(uid),
             gates=self.gates,
@@ -184,8 +224,12 @@ class VolumeSubject:
 
     def _may_be_wanted(self, operation: Unmount) -> bool:
         """Whether a pod wants what is about to be unmounted, or wants something that cannot be worked out."""
-        wish = self.desired.mount(operation.pod, operation.volume)
-        return wish is not None or bool(self.desired.problems(operation.pod))
+        return self._wants(operation) or self.desired.is_in_doubt(operation.pod)
+
+    def _wants(self, operation: Unmount) -> bool:
+        """Whether a pod wants what an operation takes away from it, as it is mounted."""
+        name = operation.volume
+        return planner.wants(self.desired.volumes.get(name), self.actual.volumes.get(name), operation.pod)
 
     def apply(self, operation: Operation, outcome: Outcome) -> bool:
         begun = self._begun.pop(operation)
@@ -203,7 +247,7 @@ class VolumeSubject:
             case Mount() | Expand():
                 return self.desired.mount(operation.pod, operation.volume) is None
             case Unmount():
-                return self.desired.mount(operation.pod, operation.volume) is not None
+                return self._wants(operation)
             case Attach() | Stage():
                 return operation.volume not in self.desired.volumes
             case RemovePodDirectory():
@@ -235,7 +279,7 @@ class VolumeSubject:
         if before is None and spec is None and begun.volume is not None and begun.volume.mounts:
             spec = next(iter(begun.volume.mounts.values())).spec
         if before is not None or begun.volume is not None:  # else the wish went before it could even begin
-            begun_from = replace(outcome, spec=spec)
+            begun_from = replace(outcome, spec=spec, label=begun.volume.label if begun.volume is not None else None)
             self.actual.put(apply_outcome(begin(before, begun.volume, spec), operation, begun_from))
         pod = pod_of(operation)
         if pod is None:

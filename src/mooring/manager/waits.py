@@ -10,6 +10,7 @@ from mooring.errors import MooringError
 from mooring.world.actual import ActualStateOfWorld
 from mooring.world.desired import DesiredStateOfWorld
 from mooring.world.names import PodUid, VolumeName
+from mooring.world.planner import is_ready
 from mooring.world.presence import Attachability, Presence
 
 
@@ -88,7 +89,8 @@ class PodWaits:
 
     def _verdict(self, uid: PodUid, expected: frozenset[str], fail_fast: bool) -> str | None:
         """An empty text when all is mounted, the problem that will not go away, or None to wait on."""
-        if not self.unmounted(uid, expected):
+        names = self._desired.names_for_pod(uid)
+        if all(outer in names and self._is_ready(uid, names[outer]) for outer in expected):
             return ""
         problems = self._desired.problems(uid)
         if problems and fail_fast:
@@ -98,7 +100,10 @@ class PodWaits:
     def unmounted(self, uid: PodUid, expected: Iterable[str]) -> list[str]:
         """The expected volumes that the pod cannot use."""
         names = self._desired.names_for_pod(uid)
-        return [outer for outer in expected if outer not in names or not self._actual.is_mounted(uid, names[outer])]
+        return [outer for outer in expected if outer not in names or not self._is_ready(uid, names[outer])]
+
+    def _is_ready(self, uid: PodUid, name: VolumeName) -> bool:
+        return is_ready(self._desired.volumes.get(name), self._actual.volumes.get(name), uid)
 
     def _not_mounted(self, uid: PodUid, expected: frozenset[str], cause: str) -> NotMounted:
         names = self._desired.names_for_pod(uid)

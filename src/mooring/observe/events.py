@@ -1,25 +1,19 @@
-"""Kubernetes Event objects: what a person sees under a pod."""
+"""What is said about objects: what a person sees under a pod."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Protocol, assert_never
 
-from mooring.kube.api import Api, ApiError, NotFound
-from mooring.kube.objects.kinds import EVENT
-from mooring.kube.objects.meta import KubernetesObject, ObjectMeta, ObjectReference
-from mooring.kube.objects.node import Event, EventSource
+from mooring.kube.objects.meta import KubernetesObject, ObjectReference
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolumeClaim
 from mooring.world.changes import (
     Change,
     Finished,
     ForceCleaned,
+    Labelled,
     Noticed,
     Owned,
     ProblemArose,
@@ -28,63 +22,70 @@ from mooring.world.changes import (
 )
 from mooring.world.operations import Attach, Expand, Mount, Stage
 
-log = logging.getLogger(__name__)
-
 COMPONENT = "mooring"
-_PATIENT = frozenset({"WaitForFirstConsumer", "FailedBinding", "FileSystemResizeSuccessful", "VolumeResizeSuccessful"})
+_PATIENT = frozenset(
+    (
+        "WaitForFirstConsumer",
+        "FailedBinding",
+        "ExternalProvisioning",
+        "FileSystemResizeSuccessful",
+        "VolumeResizeSuccessful",
+    )
+)
 """Reasons that only say what a claim waits for, or that something went well."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
     """One thing said about an object; said again, it is counted, not repeated."""
 
-    kind: str
-    namespace: str
-    object: str
-    uid: str
+    object: ObjectReference
     type: str
     reason: str
     message: str
 
-    @property
-    def name(self) -> str:
-        text = "\0".join((self.uid, self.type, self.reason, self.message))
-        return f"{self.object[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+class EventWriter(Protocol):
+    """How what is said becomes Event objects. `write` never blocks; `run` does the writing until cancelled."""
+
+    def write(self, said: Said) -> None: ...
+
+    async def run(self) -> None: ...
 
 
-def _said(obj: KubernetesObject, type_: str, reason: str, message: str) -> _Said:
+def _said(obj: KubernetesObject, type_: str, reason: str, message: str) -> Said:
     meta = obj.metadata
-    return _Said(obj.kind, meta.namespace, meta.name, meta.uid, type_, reason, message)
+    reference = ObjectReference(
+        api_version=obj.api_version, kind=obj.kind, name=meta.name, namespace=meta.namespace, uid=meta.uid
+    )
+    return Said(object=reference, type=type_, reason=reason, message=message)
 
 
-def _warning(pod: Pod, reason: str, message: str) -> _Said:
+def _warning(pod: Pod, reason: str, message: str) -> Said:
     return _said(pod, "Warning", reason, message)
 
 
 class EventRecorder:
-    """Turns failures into Events in the store. `listen` never blocks; `run` writes, one after the other."""
+    """Turns failures into words, and gives them to whoever writes. Nothing here blocks but `run`."""
 
-    def __init__(self, api: Api, *, node_name: str, now: Callable[[], str], lifetime: float) -> None:
-        self._api = api
-        self._node_name = node_name
-        self._now = now
-        self._lifetime = lifetime
-        self._waiting: dict[_Said, int] = {}
-        self._filled = asyncio.Event()
-        self._written: dict[tuple[str, str], float] = {}
+    def __init__(self, *writers: EventWriter) -> None:
+        self._writers = writers
+
+    def _say(self, said: Said) -> None:
+        for writer in self._writers:
+            writer.write(said)
 
     def listen(self, change: Change) -> None:
         match change:
             case Finished():
                 self._finished(change)
+            case Started() | Reconstructed() | ForceCleaned() | Owned() | Labelled():
+                pass
             case ProblemArose():
                 self._say(_warning(change.pod, "FailedMount", f"Unable to attach or mount volumes: {change.why}"))
             case Noticed():
                 kind = "Warning" if change.warning else "Normal"
                 self._say(_said(change.pod, kind, change.reason, change.message))
-            case Started() | Reconstructed() | ForceCleaned() | Owned():
-                pass
             case _:
                 assert_never(change)
 
@@ -115,61 +116,8 @@ class EventRecorder:
             message = f'{step} failed for volume "{change.inner_name}" : {outcome.why}'
             self._say(_warning(change.pod, reason, message))
 
-    def _say(self, said: _Said) -> None:
-        self._waiting[said] = self._waiting.get(said, 0) + 1
-        self._filled.set()
-
     async def run(self) -> None:
+        """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._forget_old())
-            while True:
-                await self._filled.wait()
-                self._filled.clear()
-                while self._waiting:
-                    said = next(iter(self._waiting))
-                    await self._write(said, self._waiting.pop(said))
-
-    async def _write(self, said: _Said, times: int) -> None:
-        namespace = said.namespace
-        try:
-            try:
-                known = await self._api.get(EVENT, namespace, said.name)
-            except NotFound:
-                await self._api.create(self._new(said, times))
-            else:
-                again = {"count": known.count + times, "lastTimestamp": self._now()}
-                await self._api.patch(EVENT, namespace, said.name, again)
-        except ApiError as error:
-            log.warning("cannot record an event: %s", error)
-        self._written[namespace, said.name] = asyncio.get_running_loop().time()
-
-    def _new(self, said: _Said, times: int) -> Event:
-        return Event(
-            metadata=ObjectMeta(name=said.name, namespace=said.namespace),
-            involved_object=ObjectReference(
-                api_version="v1", kind=said.kind, name=said.object, namespace=said.namespace, uid=said.uid
-            ),
-            type=said.type,
-            reason=said.reason,
-            message=said.message,
-            source=EventSource(component=COMPONENT, host=self._node_name),
-            count=times,
-            first_timestamp=self._now(),
-            last_timestamp=self._now(),
-            reporting_component=COMPONENT,
-            reporting_instance=self._node_name,
-        )
-
-    async def _forget_old(self) -> None:
-        """Delete events that nothing was added to for a lifetime; those of earlier processes start a new one."""
-        loop = asyncio.get_running_loop()
-        for event in (await self._api.list(EVENT)).items:
-            if event.reporting_component == COMPONENT:
-                self._written[event.metadata.namespace, event.metadata.name] = loop.time()
-        while True:
-            await asyncio.sleep(max(self._lifetime / 10, 1.0))
-            old = [key for key, at in self._written.items() if loop.time() - at > self._lifetime]
-            for namespace, name in old:
-                del self._written[namespace, name]
-                with contextlib.suppress(ApiError):
-                    await self._api.delete(EVENT, namespace, name)
+            for writer in self._writers:
+                tasks.create_task(writer.run())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from sys import intern
 from typing import assert_never
 
 import msgspec
@@ -14,6 +14,7 @@ from mooring.world.changes import (
     Change,
     Finished,
     ForceCleaned,
+    Labelled,
     Noticed,
     Owned,
     ProblemArose,
@@ -49,7 +50,7 @@ class History:
         self._wall = wall
         self._clock = clock
         self._journal = journal
-        self._entries: dict[str, dict[str, deque[Entry]]] = {}
+        self._entries: dict[str, dict[str, list[Entry]]] = {}
         self._mounted: dict[tuple[str, str], Entry] = {}
         self._held: dict[str, int] = {}  # mounted volumes by pod
         self._idle: dict[str, None] = {}  # pods that have none, the longest so first
@@ -66,7 +67,7 @@ class History:
     def of_pod(self, pod: str, volume: str | None = None) -> list[Entry]:
         """All that is remembered of a pod (or one volume of it), oldest first."""
         volumes = self._entries.get(pod, {})
-        chosen = volumes.values() if volume is None else [volumes.get(volume, deque()), volumes.get("", deque())]
+        chosen = volumes.values() if volume is None else [volumes.get(volume, []), volumes.get("", [])]
         return sorted((entry for entries in chosen for entry in entries), key=lambda entry: entry.at)
 
     def pods_named(self, pod_name: str) -> list[str]:
@@ -88,7 +89,7 @@ class History:
 
     def _entry(self, change: Change) -> Entry | None:
         match change:
-            case Started() | ForceCleaned():
+            case Started() | ForceCleaned() | Labelled():
                 return None
             case Finished():
                 return self._finished(change)
@@ -150,7 +151,9 @@ class History:
             self._idle[entry.pod] = None
         entries = volumes.get(entry.volume)
         if entries is None:
-            entries = volumes[entry.volume] = deque(maxlen=self._length)
+            entries = volumes[entry.volume] = []  # mostly very short: a deque takes 600 bytes even for one
+        elif len(entries) == self._length:
+            del entries[0]
         entries.append(entry)
         if entry.result == Result.DONE.value:
             if entry.what == _MOUNTED:
@@ -180,6 +183,21 @@ _MOUNTED = kind_of(Mount(VolumeName(""), PodUid("")))
 _UNMOUNTED = kind_of(Unmount(VolumeName(""), PodUid("")))
 
 
+def _with_shared_texts(entry: Entry) -> Entry:
+    """The same entry. What many entries say alike is in memory once, as it is when they are made here."""
+    return Entry(
+        at=entry.at,
+        pod=intern(entry.pod),
+        volume=intern(entry.volume),
+        what=intern(entry.what),
+        result=intern(entry.result),
+        seconds=entry.seconds,
+        detail=intern(entry.detail),
+        name=intern(entry.name),
+        pod_name=intern(entry.pod_name),
+    )
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
@@ -196,33 +214,29 @@ class Journal:
         self.always: Callable[[], Iterable[Entry]] = tuple
         self._soon = soon  # runs a call after the present turn of the event loop
         self._encoder = msgspec.json.Encoder()
-        self._lines: list[bytes] = []
+        self._entries: list[Entry] = []  # that are still to be written
         self._descriptor = -1
         self._written = 0
 
     def read(self) -> Iterator[Entry]:
         """What earlier processes wrote; a torn line is passed over."""
         decoder = msgspec.json.Decoder(Entry)
-        try:
-            with open(self._path, "rb") as stream:
-                lines = stream.read().splitlines()
-        except FileNotFoundError:
-            return
-        for line in lines:
-            with contextlib.suppress(msgspec.MsgspecError):
-                yield decoder.decode(line)
+        with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as stream:
+            for line in stream:
+                with contextlib.suppress(msgspec.MsgspecError):
+                    yield _with_shared_texts(decoder.decode(line))
 
     def append(self, entry: Entry) -> None:
-        if not self._lines:
+        if not self._entries:
             self._soon(self.flush)
-        self._lines.append(self._encoder.encode(entry))
+        self._entries.append(entry)
 
     def flush(self) -> None:
-        """Hand the collected lines to the kernel, in one write. A full disk costs history, nothing else."""
-        lines, self._lines = self._lines, []
-        if not lines:
+        """Hand the collected entries to the kernel, in one write. A full disk costs history, nothing else."""
+        entries, self._entries = self._entries, []
+        if not entries:
             return
-        text = b"\n".join(lines) + b"\n"
+        text = self._encoder.encode_lines(entries)
         with contextlib.suppress(OSError):
             if self._descriptor < 0:
                 self._open()

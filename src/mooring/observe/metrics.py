@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, assert_never
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from mooring.observe.durations import Durations
+from mooring.observe.label_metrics import LabelMetrics
 from mooring.world.actual import ActualStateOfWorld
 from mooring.world.changes import (
     Change,
     Finished,
     ForceCleaned,
+    Labelled,
     Noticed,
     Owned,
     ProblemArose,
@@ -47,19 +50,15 @@ class Metrics:
         surprises: Callable[[], int],
     ) -> None:
         self.registry = CollectorRegistry()
-        self._durations = Histogram(
+        self._durations = self._histogram(
             "storage_operation_duration_seconds",
             "Duration of storage operations",
             ["volume_plugin", "operation_name", "status", "migrated"],
-            buckets=BUCKETS,
-            registry=self.registry,
         )
-        self._totals = Histogram(
+        self._totals = self._histogram(
             "volume_operation_total_seconds",
             "From the first wish for a volume to its mount",
             ["plugin_name", "operation_name"],
-            buckets=BUCKETS,
-            registry=self.registry,
         )
         self._reconstructions = self._counter("reconstruct_volume_operations", "Volume directories found at start")
         self._not_understood = self._counter("reconstruct_volume_operations_errors", "Of these, not understood")
@@ -70,8 +69,13 @@ class Metrics:
         self._orphans = self._gauge("kubelet_orphan_pod_cleaned_volumes", "Orphaned pod directories examined")
         self._orphan_errors = self._gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Of these, not removed")
         self._refreshes = self._counter("mooring_volume_refreshes", "Content volumes looked at again")
+        self._labels = LabelMetrics(self.registry)
         self.registry.register(_Worlds(desired, actual, engine, surprises))
-        self._children: dict[tuple[str, str, str, str], Histogram] = {}
+
+    def _histogram(self, name: str, says: str, labels: Sequence[str]) -> Durations:
+        made = Durations(name, says, labels, BUCKETS)
+        self.registry.register(made)
+        return made
 
     def _counter(self, name: str, says: str) -> Counter:
         return Counter(name, says, registry=self.registry)
@@ -83,6 +87,8 @@ class Metrics:
         match change:
             case Finished():
                 self._finished(change)
+            case Started() | ProblemArose() | Noticed():
+                pass
             case Reconstructed():
                 self._reconstructions.inc()
                 if change.volume is None:
@@ -94,9 +100,9 @@ class Metrics:
             case Owned():
                 status = "success" if change.complete else "fail-unknown"
                 labels = (change.plugin, "volume_apply_access_control", status, "false")
-                self._durations.labels(*labels).observe(change.progress.seconds)
-            case Started() | ProblemArose() | Noticed():
-                pass
+                self._durations.add(labels, change.progress.seconds)
+            case Labelled():
+                self._labels.count(change)
             case _:
                 assert_never(change)
 
@@ -111,15 +117,12 @@ class Metrics:
             return
         plugin = f"{change.plugin}:{change.driver}" if change.driver else change.plugin or "N/A"
         status = "success" if succeeded else "fail-unknown"
-        key = (plugin, kind_of(operation), status, "true" if change.migrated else "false")
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = self._durations.labels(*key)
-        child.observe(change.seconds)
+        labels = (plugin, kind_of(operation), status, "true" if change.migrated else "false")
+        self._durations.add(labels, change.seconds)
         if change.refreshed:
             self._refreshes.inc()
         elif isinstance(operation, Mount) and succeeded and change.requested_at is not None:
-            self._totals.labels(plugin, "overall_volume_mount").observe(change.at - change.requested_at)
+            self._totals.add((plugin, "overall_volume_mount"), change.at - change.requested_at)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

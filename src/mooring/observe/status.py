@@ -19,6 +19,7 @@ from mooring.world.explain import (
     VolumeReport,
     VolumeState,
     explain,
+    report_mounted,
     report_problem,
     report_volume,
 )
@@ -124,6 +125,8 @@ class Status:
         desired, actual = view.desired.volumes.get(name), view.actual.volumes.get(name)
         if view.pods.get(uid) is None and actual is not None:
             desired = None  # it is kept for containers that have not ended, and nobody wants it any more
+        if (mounted := report_mounted(uid, outer, desired, actual)) is not None:
+            return mounted  # nearly all of them are, and nothing more need be asked
         return report_volume(
             uid,
             outer,

@@ -106,23 +106,25 @@ class ContentMounter:
             fs_group=group,
             untrusted=f"{path}/{DATA_LINK}",
         )
-        empty_dir.prepare(self._host, wanted)
+        is_new = empty_dir.prepare(self._host, wanted)
         for directory in nested:
             self._host.make_directories(f"{path}/{directory}", 0o755)
         write_payload(
             self._host,
             path,
             payload,
-            stamp=self._context.data_directory(),
+            stamp=self._context.data_directory,
             # The whole volume, not just the new files: links and nested mount points belong to the group as well.
             set_ownership=None if group is None else lambda _: empty_dir.own(self._host, path, read_only(group)),
+            hidden={directory.partition("/")[0] for directory in nested},
+            is_empty=is_new and not nested,
         )
 
     async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
         path = self.path(uid, spec)
         await self._host.run(
             lambda: empty_dir.dismantle(self._host, path, self._ready(uid, spec)),
-            risk=Risk.CHEAP,
+            risk=Risk.WAITING if self._memory else Risk.CHEAP,
             what=f"remove {path}",
         )
         if self._torn_down is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.errors import Doubtful, NotYet, Refused
-from mooring.host.interface import FileKind, Host, MountFacts, Risk
+from mooring.host.interface import FileFacts, FileKind, Host, MountFacts, Risk
 from mooring.host.ownership_calls import Ownership, OwnershipReport
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.volumes import EmptyDirVolumeSource, Volume
@@ -21,10 +23,11 @@ from mooring.world.spec import VolumeSpec
 
 NAME = PluginName("kubernetes.io/empty-dir")
 MEMORY = "Memory"
+_LITTLE_MEMORY = 2**20
+"""Bytes whose pages are given back in no time: more of them would keep other volumes waiting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Directory:
+class Directory(msgspec.Struct, frozen=True, kw_only=True):
     """What a directory of this kind is to be: where it lies, where its ready mark lies, and what holds it."""
 
     path: str
@@ -43,30 +46,41 @@ class Directory:
         return self.memory or self.page_size is not None
 
 
-def prepare(host: Host, wanted: Directory) -> None:
-    """Make the directory and, in memory, its file system; what is ready already stays as it is."""
+def prepare(host: Host, wanted: Directory) -> bool:
+    """Make the directory and, in memory, its file system; what is ready already stays as it is.
+
+    Returns whether it was made now, and is empty.
+    """
     mark = f"{wanted.ready}/ready"
-    if _is_ready(host, wanted, mark):
-        return
-    if wanted.is_mounted:
-        _refuse_to_hide_data(host, wanted.path)
-    if host.look(mark) is not None:
-        host.remove_file(mark)  # a reboot left it behind: it must not speak for what is mounted and not yet owned
-    if wanted.untrusted and host.look(wanted.untrusted) is not None:
-        host.remove_file(wanted.untrusted)  # a teardown stopped half way
-    host.make_directories(wanted.path, 0o777)
+    marked = host.look(mark)
+    if marked is not None and _is_ready(host, wanted, marked):
+        return False
+    is_new = marked is None and host.make_directories(wanted.path, 0o777)
+    if not is_new:
+        _clear_what_was_left(host, wanted, mark if marked is not None else "")
+        host.make_directories(wanted.path, 0o777)
     if not wanted.is_mounted:
         host.change_mode(wanted.path, wanted.mode if wanted.mode is not None else 0o777)
     else:
-        _mount(host, wanted)
+        _mount(host, wanted, None if is_new else host.mount_at(wanted.path))
     if wanted.fs_group is not None:
         own(host, wanted.path, read_write(wanted.fs_group))
     host.make_directories(wanted.ready, 0o750)
     host.create_file(mark, 0o644)
+    return is_new
 
 
-def _mount(host: Host, wanted: Directory) -> None:
-    there = host.mount_at(wanted.path)
+def _clear_what_was_left(host: Host, wanted: Directory, mark: str) -> None:
+    """Remove what an earlier time left and what would be wrong from now on, before anything is made."""
+    if wanted.is_mounted:
+        _refuse_to_hide_data(host, wanted.path)
+    if mark:
+        host.remove_file(mark)  # a reboot left it behind: it must not speak for what is mounted and not yet owned
+    if wanted.untrusted and host.look(wanted.untrusted) is not None:
+        host.remove_file(wanted.untrusted)  # a teardown stopped half way
+
+
+def _mount(host: Host, wanted: Directory, there: MountFacts | None) -> None:
     if there is None and wanted.page_size is not None:
         # Users of all pods write to it, as to a tmpfs, whose mode is so by itself.
         host.mount_huge_pages(
@@ -99,34 +113,56 @@ def _refuse_to_hide_data(host: Host, path: str) -> None:
         )
 
 
-def _is_ready(host: Host, wanted: Directory, mark: str) -> bool:
-    facts = host.look(mark)
-    if facts is None or facts.kind is not FileKind.FILE:
+def _is_ready(host: Host, wanted: Directory, marked: FileFacts) -> bool:
+    if marked.kind is not FileKind.FILE:
         return False
-    if wanted.is_mounted:
+    if wanted.page_size is not None:
         there = host.mount_at(wanted.path)
-        if there is not None and wanted.page_size is not None:
+        if there is not None:
             _check_pages(wanted, there)
         return there is not None
+    if wanted.memory:
+        return host.mount_id_at(wanted.path) is not None
     return host.look(wanted.path) is not None
 
 
-def dismantle(host: Host, path: str, ready: str) -> None:
-    """Take the directory and all its content away; what is gone already is fine."""
-    if host.look(ready) is not None:
+def dismantle(host: Host, path: str, ready: str, *, may_have_quota: bool = False) -> None:
+    """Take the directory and all its content away; what is gone already is fine.
+
+    The mark goes first, and nothing is asked that the removal itself answers.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        host.remove_file(f"{ready}/ready")
+    with contextlib.suppress(FileNotFoundError):
         host.remove_tree(ready)
-    if host.look(path) is None:
-        return
     for _ in range(_STACKED_MOUNTS):
-        if host.mount_at(path) is None:
+        if not _unmounted(host, path):
             break
-        host.unmount(path)
-    release_quota(host, path)
-    host.remove_tree(path)
+        with contextlib.suppress(OSError):  # another mount lies there, or a directory that is not empty
+            host.remove_directory(path)
+            return
+    if may_have_quota:
+        release_quota(host, path)
+    with contextlib.suppress(FileNotFoundError):
+        host.remove_tree(path)
 
 
 _STACKED_MOUNTS = 16
 """How many mounts on top of each other are taken away; more than one is left by a crash at most."""
+
+_NOT_MOUNTED = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EPERM)
+"""What umount(2) says of a place where nothing is mounted; to who may not mount it says so of every place."""
+
+
+def _unmounted(host: Host, path: str) -> bool:
+    """Take one mount away; False when there is none."""
+    try:
+        host.unmount(path)
+    except OSError as error:
+        if error.errno in _NOT_MOUNTED:
+            return False
+        raise
+    return True
 
 
 def read_write(gid: int) -> Ownership:
@@ -235,9 +271,19 @@ class EmptyDirMounter:
 
     async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
         path, ready = self.path(uid, spec), self._paths.pod_plugin_dir(uid, NAME, spec.name)
-        await self._host.run(
-            lambda: dismantle(self._host, path, ready), risk=Risk.BULKY, what=f"remove emptyDir {path}"
-        )
+        what = f"remove emptyDir {path}"
+        if not await self._host.run(lambda: self._dismantle_memory(path, ready), risk=Risk.WAITING, what=what):
+            await self._host.run(
+                lambda: dismantle(self._host, path, ready, may_have_quota=True), risk=Risk.BULKY, what=what
+            )
+
+    def _dismantle_memory(self, path: str, ready: str) -> bool:
+        """Whether it was a few pages of memory, and is gone. One that was found does not tell its medium."""
+        there = self._host.mount_at(path)
+        if there is None or there.fs_type != "tmpfs" or self._host.file_system_usage(path).used > _LITTLE_MEMORY:
+            return False
+        dismantle(self._host, path, ready, may_have_quota=True)
+        return True
 
     async def resize(self, uid: PodUid, spec: VolumeSpec, size: int) -> None:
         """Give a memory-backed volume another size while it is used."""

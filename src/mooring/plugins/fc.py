@@ -8,7 +8,7 @@ from mooring.errors import Refused
 from mooring.host.interface import Host, Risk
 from mooring.host.mount_points import clear_mount_point, unmount_layers
 from mooring.kube.objects.pod import Pod
-from mooring.plugins.fc_disks import NAME, FCDisks, FCPlaces, disk_of, is_known, source_of
+from mooring.plugins.fc_disks import NAME, FCDisks, FCPlaces, backing_name, disk_of, is_known, source_of
 from mooring.plugins.interface import NO_WISHES, Attributes, ObjectRef, Offer, PluginContext, StageWishes, Trace
 from mooring.plugins.local_block import remove_map_directory
 from mooring.plugins.scsi_devices import ScsiDevices
@@ -42,11 +42,13 @@ class FCPlugin:
         return source_of(spec) is not None
 
     def volume_name(self, spec: VolumeSpec) -> str:
+        """Which disk it is; of one that was found in a pod, and is gone, only the name is known."""
+        source = source_of(spec)
+        assert source is not None
         if not is_known(spec):
             return spec.name
-        disk = disk_of(spec)
-        listed = f"[{' '.join(disk.wwns or disk.wwids)}]"
-        return f"{listed}:{disk.lun}" if disk.wwns else listed
+        disk_of(spec)  # refused when it names none
+        return backing_name(source)
 
     def offer(self, spec: VolumeSpec) -> Offer:
         read_only = is_read_only(spec)
@@ -58,6 +60,7 @@ class FCPlugin:
             checker=worker,
             attributes=Attributes(read_only=read_only, managed=not read_only, relabel=True),
             takes_mount_options=True,
+            takes_labels=not spec.is_block,
             maps_devices=spec.is_block,
         )
 
@@ -72,6 +75,9 @@ class FCPlugin:
 
     def traces(self) -> Iterable[Trace]:
         return self._places.traces()
+
+    def place_of(self, spec: VolumeSpec) -> str:
+        return self._places.place(disk_of(spec), block=spec.is_block)
 
 
 class FCStager:
@@ -92,9 +98,9 @@ class FCStager:
         if not spec.is_block:
             source = source_of(spec)
             assert source is not None
-            fs_type, read_only = source.fs_type, is_read_only(spec)
+            fs_type, read_only, label = source.fs_type, is_read_only(spec), wishes.label
             await self._host.run(
-                lambda: mount_stage(self._host, spec, device, path, fs_type, read_only=read_only),
+                lambda: mount_stage(self._host, spec, device, path, fs_type, read_only=read_only, label=label),
                 risk=Risk.HANGING,
                 what=f"mount {device} for volume {spec.name}",
             )

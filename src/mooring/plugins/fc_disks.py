@@ -43,6 +43,16 @@ def source_of(spec: VolumeSpec) -> FCVolumeSource | None:
     return holder.fc if holder is not None else None
 
 
+def backing_name(source: FCVolumeSource) -> str:
+    """What a disk is called in unique volume names, by the node and by whoever attaches: as it is written.
+
+    Nothing for a source that names no disk.
+    """
+    if source.target_wwns and source.lun is not None:
+        return f"[{' '.join(source.target_wwns)}]:{source.lun}"
+    return f"[{' '.join(source.wwids)}]" if source.wwids else ""
+
+
 def is_known(spec: VolumeSpec) -> bool:
     """Whether a spec says which disk it is: one that was found in a pod without its disk does not."""
     source = source_of(spec)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from mooring.errors import Doubtful, Refused
 from mooring.host.file_systems import grow_to_device
@@ -111,13 +113,19 @@ class FlexPlaces:
 
 
 class FlexAttacher:
-    """Attaches with the driver; one that does not support it has nothing to attach."""
+    """Attaches with the driver; one that does not support it has nothing to attach.
+
+    Where others attach, the driver is asked by them, on their machine, and they tell the device.
+    """
 
     def __init__(self, context: PluginContext, driver: FlexDriver) -> None:
         self._node = context.node
+        self._by_others = context.attached_by_others
         self._driver = driver
 
     async def attach(self, spec: VolumeSpec) -> str:
+        if self._by_others:
+            return ""
         options = options_of(spec)
         with suppress(NotSupported):  # whatever it answers, the volume keeps its own name; only a failure counts
             await self._driver.volume_name(options)
@@ -127,6 +135,8 @@ class FlexAttacher:
             return ""
 
     async def detach(self, spec: VolumeSpec) -> None:
+        if self._by_others:
+            return
         try:
             await self._driver.detach(spec.name, self._node().name)
         except NotSupported:

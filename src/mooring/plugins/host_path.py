@@ -100,17 +100,23 @@ def _refuse_backsteps(name: str, path: str) -> None:
 def ensure(host: Host, name: str, source: HostPathVolumeSource) -> None:
     """Make sure the path is of the kind asked for, creating it where the type says so."""
     missing = missing_kind(host, name, source)
-    if missing is FileKind.DIRECTORY:
-        host.make_directories(source.path, 0o755)
-    elif missing is FileKind.FILE:
-        try:
+    try:
+        if missing is FileKind.DIRECTORY:
+            host.make_directories(source.path, 0o755)
+        elif missing is FileKind.FILE:
             host.create_file(source.path, 0o644)
-        except FileNotFoundError as error:
-            raise Refused(
-                f"cannot set up volume {name!r}",
-                why=f"{source.path} cannot be created: the directory it belongs into does not exist",
-                next_step="Create that directory: type FileOrCreate makes the file alone",
-            ) from error
+    except FileNotFoundError as error:
+        raise Refused(
+            f"cannot set up volume {name!r}",
+            why=f"{source.path} cannot be created: the directory it belongs into does not exist",
+            next_step="Create that directory: type FileOrCreate makes the file alone",
+        ) from error
+    except (FileExistsError, NotADirectoryError) as error:  # it was not there when it was looked for
+        raise Refused(
+            f"cannot set up volume {name!r}",
+            why=f"{source.path} cannot be created: a link to nothing stands there, or a file above it",
+            next_step="Remove that, or choose another path",
+        ) from error
 
 
 def missing_kind(host: Host, name: str, source: HostPathVolumeSource) -> FileKind | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from mooring.errors import Refused
 from mooring.host.interface import FileSystemUsage, Host
 from mooring.host.ownership_calls import OwnershipWalk
@@ -17,8 +19,7 @@ from mooring.world.names import PluginName, PodUid
 from mooring.world.spec import VolumeSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRef:
+class ObjectRef(msgspec.Struct, frozen=True):
     """An object that a volume's content comes from; its change is a reason to look at the volume again."""
 
     kind: str  # ConfigMap, Secret, …
@@ -114,10 +115,10 @@ class PluginContext:
     tokens: Tokens | None = None  # None: nobody issues tokens here
     allow_git_repo: bool = False
     project_quotas: str = "off"  # or account, or enforce: for directories on disk that have a limit
+    attached_by_others: bool = False  # volumes of types that would be attached from here otherwise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """What a set-up is told about the pod it is for."""
 
     pod: Pod
@@ -136,8 +137,7 @@ class Setup:
     reconstructed: bool = False  # it was found on disk: a failure must not remove what teardown needs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     """How containers may treat the volume."""
 
     read_only: bool = False
@@ -162,8 +162,7 @@ class Mounter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageWishes:
+class StageWishes(msgspec.Struct, frozen=True, kw_only=True):
     """What the pod for which a device is staged first wants of it."""
 
     fs_group: int | None = None
@@ -191,8 +190,7 @@ class Attacher(Protocol):
     async def detach(self, spec: VolumeSpec) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Growing:
+class Growing(msgspec.Struct, frozen=True, kw_only=True):
     """A mounted volume that is to grow. Sizes are bytes."""
 
     spec: VolumeSpec
@@ -236,8 +234,7 @@ class Checker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin does for one volume. A step that is None does not exist for it."""
 
     mounter: Mounter
@@ -249,6 +246,7 @@ class Offer:
     inspector: Inspector | None = None
     attributes: Attributes = Attributes()
     takes_mount_options: bool = False
+    takes_labels: bool = False  # it can be mounted with an SELinux label
     refreshes: bool = False  # its content follows objects or the pod itself
     maps_devices: bool = False  # the mounter gives the pod a raw device, not a directory
     needs_attaching: bool = True  # as far as is known now; without it an attacher only detaches
@@ -289,8 +287,7 @@ class VolumePlugin(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin's own directories tell of a volume: it may be staged, and there for these pods."""
 
     spec: VolumeSpec
@@ -307,11 +304,29 @@ class Traceable(Protocol):
 
 
 @runtime_checkable
+class KnownByPlace(Protocol):
+    """A plugin whose places tell less of a volume than its name does, such as how somebody spelled an address."""
+
+    def place_of(self, spec: VolumeSpec) -> str:
+        """Where the node keeps a volume: one place, however it is spelled. `Refused` for what names none."""
+        ...
+
+
+@runtime_checkable
 class PodwiseReconstruction(Protocol):
     """A plugin whose volumes are not told apart by their names: it looks where a pod has them."""
 
     def reconstruct_for(self, uid: PodUid, volume_name: str, *, block: bool) -> VolumeSpec:
         """As `reconstruct`, for a volume that was found in the directory of a pod."""
+        ...
+
+
+@runtime_checkable
+class LabelKeeper(Protocol):
+    """A plugin that writes down with which SELinux label a pod's volume is mounted, as a kubelet's does."""
+
+    def label_of(self, uid: PodUid, volume_name: str) -> str:
+        """The label of a volume found in the directory of a pod; nothing when it has none, or nobody can tell."""
         ...
 
 

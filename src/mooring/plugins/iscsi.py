@@ -20,7 +20,7 @@ from mooring.plugins.interface import (
     StageWishes,
     Trace,
 )
-from mooring.plugins.iscsi_disk import IscsiDisk, disk_of, portal_with_port
+from mooring.plugins.iscsi_disk import IscsiDisk, disk_of
 from mooring.plugins.iscsi_places import NAME, IscsiPlaces
 from mooring.plugins.iscsi_sessions import IscsiSessions
 from mooring.plugins.scsi_devices import ScsiDevices
@@ -55,11 +55,9 @@ class ISCSIPlugin:
         return iscsi_disk.source_of(spec) is not None
 
     def volume_name(self, spec: VolumeSpec) -> str:
-        """Which disk it is. A portal counts with its port, so that a restart finds the name it had."""
+        """Which disk it is; of one that was found in a pod, and is gone, only the name is known."""
         source = _source(spec)
-        if not source.iqn:
-            return spec.name  # found in a pod, and its disk is gone
-        return f"{portal_with_port(source.target_portal)}:{source.iqn}:{source.lun}"
+        return iscsi_disk.backing_name(source) if source.iqn else spec.name
 
     def offer(self, spec: VolumeSpec) -> Offer:
         read_only = is_read_only(spec)
@@ -71,6 +69,7 @@ class ISCSIPlugin:
             checker=worker,
             attributes=Attributes(read_only=read_only, managed=not read_only, relabel=True),
             takes_mount_options=True,
+            takes_labels=not spec.is_block,
             maps_devices=spec.is_block,
         )
 
@@ -86,6 +85,9 @@ class ISCSIPlugin:
 
     def traces(self) -> Iterable[Trace]:
         return self._places.traces()
+
+    def place_of(self, spec: VolumeSpec) -> str:
+        return self._places.place(disk_of(spec), block=spec.is_block)
 
 
 class ISCSIStager:
@@ -110,14 +112,14 @@ class ISCSIStager:
             self._places.forget(path)
             raise
         if not spec.is_block:
-            await self._mount(spec, device, path)
+            await self._mount(spec, device, path, wishes.label)
         return path
 
-    async def _mount(self, spec: VolumeSpec, device: str, path: str) -> None:
+    async def _mount(self, spec: VolumeSpec, device: str, path: str, label: str) -> None:
         fs_type, read_only = _source(spec).fs_type, is_read_only(spec)
         try:
             await self._host.run(
-                lambda: mount_stage(self._host, spec, device, path, fs_type, read_only=read_only),
+                lambda: mount_stage(self._host, spec, device, path, fs_type, read_only=read_only, label=label),
                 risk=Risk.HANGING,
                 what=f"mount {device} for volume {spec.name}",
             )

@@ -32,6 +32,7 @@ class IscsiDisk:
     interface: str = "default"
     configured_interface: str = "default"
     initiator_name: str = ""
+    target_portal: str = ""  # the first of the portals as it was written; nothing where nobody knows
 
     @property
     def has_own_interface(self) -> bool:
@@ -68,6 +69,11 @@ def source_of(spec: VolumeSpec) -> ISCSIVolumeSource | None:
     return holder.iscsi if holder is not None else None
 
 
+def backing_name(source: ISCSIVolumeSource) -> str:
+    """What a disk is called in unique volume names, by the node and by whoever attaches. The portal is as written."""
+    return f"{source.target_portal}:{source.iqn}:{source.lun}"
+
+
 def portal_with_port(portal: str) -> str:
     """A portal as `address:port`: 3260 unless it says another, and an IPv6 address in brackets."""
     try:
@@ -97,6 +103,7 @@ def disk_of(spec: VolumeSpec) -> IscsiDisk:
         interface=f"{portals[0]}:{spec.name}" if source.initiator_name else interface,
         configured_interface=interface,
         initiator_name=source.initiator_name or "",
+        target_portal=source.target_portal,
     )
 
 
@@ -104,7 +111,11 @@ def source_of_disk(disk: IscsiDisk) -> ISCSIVolumeSource:
     """The source that leads to the same directories; of an interface only the one in use is known."""
     first, *others = disk.portals
     return ISCSIVolumeSource(
-        target_portal=first, portals=tuple(others), iqn=disk.iqn, lun=disk.lun, iscsi_interface=disk.interface
+        target_portal=disk.target_portal or first,
+        portals=tuple(others),
+        iqn=disk.iqn,
+        lun=disk.lun,
+        iscsi_interface=disk.interface,
     )
 
 
@@ -120,10 +131,11 @@ def parse_directory(interface_directory: str, directory: str) -> IscsiDisk | Non
 
 
 def encode_record(disk: IscsiDisk) -> bytes:
-    """What `iscsi.json` says, under the kubelet's names; of secrets there is nothing in it."""
+    """What `iscsi.json` says, under the kubelet's names and one of our own; of secrets there is nothing in it."""
     return json.dumps(
         {
             "VolName": disk.name,
+            "TargetPortal": disk.target_portal,
             "Portals": disk.portals,
             "Iqn": disk.iqn,
             "Lun": str(disk.lun),
@@ -147,6 +159,7 @@ def decode_record(data: bytes, fallback: IscsiDisk) -> IscsiDisk:
             interface=str(record["Iface"]),
             configured_interface=str(record.get("InitIface", "")),
             initiator_name=str(record.get("InitiatorName", "")),
+            target_portal=str(record.get("TargetPortal", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return fallback

@@ -32,6 +32,8 @@ def _directly_below(base: str, others: list[str]) -> list[str]:
 
 
 def _clean(mount_path: str, volume: str) -> str:
+    if mount_path.startswith("/") and "//" not in mount_path and "/." not in mount_path:
+        return mount_path.rstrip("/") or "/"
     cleaned = posixpath.normpath(mount_path)
     if cleaned == ".." or cleaned.startswith("../"):
         raise Refused(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.errors import NotYet
 from mooring.host.atomic_writer import PayloadFile
@@ -14,8 +15,7 @@ from mooring.plugins.interface import Objects
 Payload = Mapping[str, PayloadFile]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class Content(msgspec.Struct, frozen=True, kw_only=True):
     """All files of a volume, and the seconds after which they want to be looked at again, if any do."""
 
     files: Payload

@@ -136,18 +136,26 @@ class StagedMaps:
         )
 
 
-def mount_stage(host: Host, spec: VolumeSpec, device: str, path: str, fs_type: str, *, read_only: bool) -> None:
+def mount_stage(
+    host: Host, spec: VolumeSpec, device: str, path: str, fs_type: str, *, read_only: bool, label: str = ""
+) -> None:
     """Format and mount a device at its stage, which becomes a directory if it is none; a failure removes it again."""
     if host.mount_at(path) is not None:
         return
     host.make_directories(path, 0o750)
-    options = sorted({*spec.mount_options, *(("ro",) if read_only else ())})
+    options = stage_options(spec, read_only=read_only, label=label)
     try:
         format_and_mount(host, device, path, fs_type, options)
     except MountProblem:
         if host.mount_at(path) is None and not host.names_in(path):
             clear_mount_point(host, path)
         raise
+
+
+def stage_options(spec: VolumeSpec, *, read_only: bool, label: str) -> list[str]:
+    """What a volume is mounted with at its stage: its own options, each once, and its SELinux label as the last."""
+    options = sorted({*spec.mount_options, *(("ro",) if read_only else ())})
+    return [*options, mount_options.context_option(label)] if label else options
 
 
 def refuse_users(host: Host, directory: str) -> None:

@@ -7,17 +7,16 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
-
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started without the interpreter being forked
-
-from google.protobuf.message import Message
-from grpc import StatusCode, aio
+from typing import TYPE_CHECKING, TypeVar
 
 from mooring.errors import MooringError, NotYet
+from mooring.rpc import grpc
 
-Asked = TypeVar("Asked", bound=Message)
-Answered = TypeVar("Answered", bound=Message)
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+Asked = TypeVar("Asked", bound="Message")
+Answered = TypeVar("Answered", bound="Message")
 
 _OPTIONS = (
     ("grpc.default_authority", "localhost"),
@@ -30,14 +29,14 @@ _OPTIONS = (
 class CallFailed(MooringError):
     """A call to a plugin did not succeed."""
 
-    def __init__(self, what: str, code: StatusCode, words: str) -> None:
+    def __init__(self, what: str, code: grpc.StatusCode, words: str) -> None:
         self.code = code
         told = words.strip().rstrip(".")
         super().__init__(what, why=f"{code.name}: {told}" if told else code.name)
 
 
 @asynccontextmanager
-async def dialled(path: str, *, timeout: float) -> AsyncIterator[aio.Channel]:
+async def dialled(path: str, *, timeout: float) -> AsyncIterator[grpc.aio.Channel]:
     """A channel to the socket that is at a path now, and to no later one; `NotYet` when it is not ready in time.
 
     gRPC is given the descriptor's path, because a path may be too long for a socket, or hold what it takes for syntax.
@@ -48,7 +47,7 @@ async def dialled(path: str, *, timeout: float) -> AsyncIterator[aio.Channel]:
         raise NotYet("cannot dial the socket", why=error.strerror or str(error)) from error
     try:
         address = f"/proc/self/fd/{descriptor}"
-        channel = aio.insecure_channel(f"unix:{address}", options=_OPTIONS)
+        channel = grpc.aio.insecure_channel(f"unix:{address}", options=_OPTIONS)
         try:
             await _until_ready(channel, address, timeout)
             yield channel
@@ -58,7 +57,7 @@ async def dialled(path: str, *, timeout: float) -> AsyncIterator[aio.Channel]:
         os.close(descriptor)
 
 
-async def _until_ready(channel: aio.Channel, address: str, timeout: float) -> None:
+async def _until_ready(channel: grpc.aio.Channel, address: str, timeout: float) -> None:
     try:
         async with asyncio.timeout(timeout):
             await channel.channel_ready()
@@ -80,12 +79,12 @@ def _why_not(address: str) -> str:
 
 
 async def call(
-    method: aio.UnaryUnaryMultiCallable[Asked, Answered], request: Asked, *, timeout: float, what: str
+    method: grpc.aio.UnaryUnaryMultiCallable[Asked, Answered], request: Asked, *, timeout: float, what: str
 ) -> Answered:
     """One call; `CallFailed` when it did not succeed."""
     try:
         return await method(request, timeout=timeout)
-    except aio.AioRpcError as error:
+    except grpc.aio.AioRpcError as error:
         raise CallFailed(what, error.code(), error.details() or "") from error
-    except aio.BaseError as error:  # an answer that cannot be read, for one
-        raise CallFailed(what, StatusCode.UNKNOWN, str(error)) from error
+    except grpc.aio.BaseError as error:  # an answer that cannot be read, for one
+        raise CallFailed(what, grpc.StatusCode.UNKNOWN, str(error)) from error

@@ -6,16 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from grpc import StatusCode, aio
-
 from mooring.errors import NotYet
 from mooring.registration.channel import CallFailed, call
 from mooring.registration.interface import CSI_PLUGIN, Step
 from mooring.registration.worlds import Offered
-from mooring.stubs import csi_pb2 as csi
-from mooring.stubs import csi_pb2_grpc as csi_services
-from mooring.stubs import registration_pb2 as registration
-from mooring.stubs import registration_pb2_grpc as services
+from mooring.rpc import csi, csi_services, grpc, registration
+from mooring.rpc import registration_services as services
 
 _STATIC_VERSIONS = ("1.0.0",)  # as registrars say: it is the version of the protocol, not of the driver
 
@@ -46,7 +42,7 @@ class Conversation(Protocol):
 class RegistrarConversation:
     """With a registrar, which answers for a plugin that serves elsewhere, or here when it names no endpoint."""
 
-    def __init__(self, channel: aio.Channel, path: str, timeouts: Timeouts) -> None:
+    def __init__(self, channel: grpc.aio.Channel, path: str, timeouts: Timeouts) -> None:
         self._stub: services.RegistrationAsyncStub = services.RegistrationStub(channel)
         self._path = path
         self._timeouts = timeouts
@@ -78,7 +74,7 @@ class RegistrarConversation:
 class DriverConversation:
     """With a CSI driver itself, by its Identity service."""
 
-    def __init__(self, channel: aio.Channel, path: str, timeouts: Timeouts) -> None:
+    def __init__(self, channel: grpc.aio.Channel, path: str, timeouts: Timeouts) -> None:
         self._stub: csi_services.IdentityAsyncStub = csi_services.IdentityStub(channel)
         self._path = path
         self._timeouts = timeouts
@@ -101,7 +97,7 @@ class DriverConversation:
         try:
             answer = await call(self._stub.Probe, csi.ProbeRequest(), timeout=self._timeouts.probe, what=what)
         except CallFailed as error:
-            if error.code is StatusCode.UNIMPLEMENTED:  # a node with a registrar would never have asked
+            if error.code is grpc.StatusCode.UNIMPLEMENTED:  # a node with a registrar would never have asked
                 return
             raise
         if answer.HasField("ready") and not answer.ready.value:

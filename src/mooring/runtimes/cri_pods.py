@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Protocol
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # programs are started without the interpreter being forked
 
@@ -19,23 +18,6 @@ from mooring.world.names import PodUid
 POD_UID_LABEL = "io.kubernetes.pod.uid"
 _EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
 _PATIENCE = 30.0
-
-
-class RuntimePods(Protocol):
-    """A runtime, as far as pods of a node are concerned. Calls raise `RuntimeFailed`."""
-
-    @property
-    def where(self) -> str:
-        """Which runtime this is, in words for people."""
-        ...
-
-    async def live_pods(self) -> Mapping[PodUid, str]:
-        """Pods with a container or a sandbox that has not stopped, and what that is, in words."""
-        ...
-
-    def events(self) -> AsyncIterator[None]:
-        """Yields whenever something may have changed. Ends at once where the runtime has no events."""
-        ...
 
 
 class CriPods:

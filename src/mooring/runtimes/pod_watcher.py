@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Protocol
 
-from mooring.runtimes.cri_pods import RuntimePods
 from mooring.runtimes.interface import RuntimeFailed
 from mooring.world.names import PodUid
 
@@ -20,6 +20,23 @@ _REMEMBERED = 4096  # pods that left
 _LATEST_EVENTS = 0.05  # containers of one pod stop together
 
 Tell = Callable[[PodUid, str | None], None]
+
+
+class RuntimePods(Protocol):
+    """A runtime, as far as pods of a node are concerned. Calls raise `RuntimeFailed`."""
+
+    @property
+    def where(self) -> str:
+        """Which runtime this is, in words for people."""
+        ...
+
+    async def live_pods(self) -> Mapping[PodUid, str]:
+        """Pods with a container or a sandbox that has not stopped, and what that is, in words."""
+        ...
+
+    def events(self) -> AsyncIterator[None]:
+        """Yields whenever something may have changed. Ends at once where the runtime has no events."""
+        ...
 
 
 class RuntimePodWatcher:
@@ -101,16 +118,18 @@ class RuntimePodWatcher:
 
     # -- events --------------------------------------------------------------------------------------------------
     async def _follow(self) -> None:
-        failures = 0
+        failures, said = 0, ""
         while True:
             try:
                 async for _ in self._runtime.events():
                     self._has_events, failures = True, 0
                     self._wake.set()
-                if not self._has_events:
-                    log.info("%s tells of no changes, and is asked while pods leave", self._runtime.where)
+                words = f"{self._runtime.where} tells of no changes, and is asked while pods leave"
             except RuntimeFailed as error:
-                log.info("%s", error)
+                words = str(error)
+            if not self._has_events and words != said:
+                log.info("%s", words)
+                said = words
             self._has_events = False
             self._wake.set()  # what happened meanwhile was not heard
             failures += 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from mooring.host import open_files
 from mooring.runtimes import podman_arguments
 from mooring.runtimes.interface import (
     ATTEMPT_LABEL,
@@ -206,6 +207,7 @@ class PodmanRuntime:
             pass_fds=tuple(descriptors),
             start_new_session=True,  # Ctrl-C at the terminal is for us, not for it
         )
+        open_files.give_back(process.pid)
         try:
             async with asyncio.timeout(patience):
                 out, err = await process.communicate()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from mooring.errors import NotYet, Refused
+from mooring.errors import NotYet
 from mooring.kube.api import Reader
 from mooring.kube.indexer import Indexer
+from mooring.kube.informer import SharedIndexInformer
 from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.object_tracking import Fetch, ObjectKey, Strategy, Watch
 from mooring.kube.objects.certificates import ClusterTrustBundle
 from mooring.kube.objects.kinds import (
     CLAIM,
-    CLUSTER_TRUST_BUNDLE,
     CONFIG_MAP,
     CSI_DRIVER,
     NODE,
@@ -28,25 +29,27 @@ from mooring.kube.objects.pod import ConfigMap, Secret, ServiceAccount
 from mooring.kube.objects.storage import CSIDriver, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.kube.tracked_objects import TrackedObjects
 from mooring.plugins.interface import ObjectRef
+from mooring.plugins.trust_bundles import KIND as TRUST_BUNDLE
+from mooring.sources.trust_bundles import TrustBundles
 
-_SINGLE = {kind.name: kind for kind in (CONFIG_MAP, SECRET, CLAIM, PERSISTENT_VOLUME, VOLUME_ATTACHMENT)}
+SINGLE_KINDS = {kind.name: kind for kind in (CONFIG_MAP, SECRET, CLAIM, PERSISTENT_VOLUME, VOLUME_ATTACHMENT)}
 """Kinds that the node authorizer lets a node read one by one only, by the name that pods have for them."""
 
-_FIRST_LOOK, _LONGEST_LOOK = 0.5, 10.0
+_FIRST_LOOK, _LONGEST_LOOK = 0.5, 2.0
 """Seconds between two looks at a claim or volume that something is still to happen to."""
 _LONGEST_LOOK_AT_ATTACHMENT = 7.0
-_LOOK_WHEN_SETTLED, _LOOK_WHILE_GROWING = 60.0, 5.0
+_LOOK_WHILE_GROWING = 5.0
 _LOOK_AT_CONTENT = 60.0
 
 
-def strategies(*, watches_content: bool) -> Mapping[str, Strategy]:
+def strategies(*, watches_content: bool, claim_interval: float) -> Mapping[str, Strategy]:
     """How each kind is followed. Content is watched, or else read when a pod comes and once a minute after that."""
     content: Strategy = Watch() if watches_content else Fetch(again=lambda found, same: _LOOK_AT_CONTENT)
     return {
         CONFIG_MAP.name: content,
         SECRET.name: content,
-        CLAIM.name: Fetch(again=_next_look_at_claim),
-        PERSISTENT_VOLUME.name: Fetch(again=_next_look_at_volume),
+        CLAIM.name: Fetch(again=partial(_next_look_at_claim, claim_interval)),
+        PERSISTENT_VOLUME.name: Fetch(again=partial(_next_look_at_volume, claim_interval)),
         VOLUME_ATTACHMENT.name: Fetch(again=_next_look_at_attachment),
     }
 
@@ -55,17 +58,17 @@ def _soon(same: int, longest: float) -> float:
     return float(min(_FIRST_LOOK * 2.0 ** min(same - 1, 16), longest))
 
 
-def _next_look_at_claim(claim: PersistentVolumeClaim | None, same: int) -> float:
+def _next_look_at_claim(settled: float, claim: PersistentVolumeClaim | None, same: int) -> float:
     if claim is None or claim.status.phase != "Bound":
         return _soon(same, _LONGEST_LOOK)
     wanted, has = claim.spec.resources.requests.get("storage"), claim.status.capacity.get("storage")
-    return _LOOK_WHILE_GROWING if wanted != has else _LOOK_WHEN_SETTLED
+    return min(_LOOK_WHILE_GROWING, settled) if wanted != has else settled
 
 
-def _next_look_at_volume(volume: PersistentVolume | None, same: int) -> float:
+def _next_look_at_volume(settled: float, volume: PersistentVolume | None, same: int) -> float:
     if volume is None or volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
         return _soon(same, _LONGEST_LOOK)
-    return _LOOK_WHEN_SETTLED
+    return settled
 
 
 def _next_look_at_attachment(attachment: VolumeAttachment | None, same: int) -> float | None:
@@ -78,34 +81,33 @@ class ClusterObjects:
     """Look-ups at once, from what was asked of the API server so far; of what it has not answered yet a `NotYet`.
 
     Whoever needs single objects says so to `tracked`, with keys from `keys_of`; `changed` is told of each change.
-    With `sees_attachments` VolumeAttachments are read as a whole, as a node that attaches by itself must.
+    A node that attaches by itself has `attachments` of its own; else single ones are read.
     """
 
     def __init__(
         self,
         api: Reader,
         factory: SharedInformerFactory,
+        trust_bundles: TrustBundles,
         node_name: str,
         *,
         watches_content: bool = True,
-        trust_bundles: Kind[ClusterTrustBundle] | None = CLUSTER_TRUST_BUNDLE,
-        sees_attachments: bool = False,
+        claim_interval: float = 60.0,
+        attachments: SharedIndexInformer[VolumeAttachment] | None = None,
     ) -> None:
         self.changed: Callable[[ObjectKey], None] = lambda key: None
-        self.tracked = TrackedObjects(api, strategies=strategies(watches_content=watches_content), changed=self._tell)
+        followed = strategies(watches_content=watches_content, claim_interval=claim_interval)
+        self.tracked = TrackedObjects(api, strategies=followed, changed=self._tell)
         self.attached: frozenset[str] = frozenset()  # VolumeAttachments that are there, for the node's status says so
-        self.informed: list[Kind[Any]] = [CSI_DRIVER]
+        self.informed: list[SharedIndexInformer[Any]] = [factory.informer(CSI_DRIVER)]
         self._node_name = node_name
         self._nodes = factory.informer(NODE).indexer
         self._csi_drivers = factory.informer(CSI_DRIVER).indexer
-        self._trust_bundles: Indexer[ClusterTrustBundle] | None = None
-        if trust_bundles is not None:
-            self._trust_bundles = factory.informer(trust_bundles).indexer
-            self.informed.append(trust_bundles)
+        self.trust_bundles = trust_bundles
         self._attachments: Indexer[VolumeAttachment] | None = None
-        if sees_attachments:
-            self._attachments = factory.informer(VOLUME_ATTACHMENT).indexer
-            self.informed.append(VOLUME_ATTACHMENT)
+        if attachments is not None:
+            self._attachments = attachments.indexer
+            self.informed.append(attachments)
 
     def _tell(self, key: ObjectKey) -> None:
         self.changed(key)
@@ -114,12 +116,16 @@ class ClusterObjects:
     def keys_of(self, references: Iterable[ObjectRef]) -> frozenset[ObjectKey]:
         """The single objects among what a pod's volumes refer to.
 
-        A VolumeAttachment only once it must be there: a node may not even ask for one that is not.
+        A VolumeAttachment only once it must be there: a node may not even ask for one that is not. The first bundle
+        that is named begins the reading of all.
         """
+        references = list(references)
+        if any(ref.kind == TRUST_BUNDLE for ref in references):
+            self.trust_bundles.need()
         return frozenset(
-            ObjectKey(_SINGLE[ref.kind], ref.namespace, ref.name)
+            ObjectKey(SINGLE_KINDS[ref.kind], ref.namespace, ref.name)
             for ref in references
-            if ref.kind in _SINGLE and ref.name and self._may_ask(ref)
+            if ref.kind in SINGLE_KINDS and ref.name and self._may_ask(ref)
         )
 
     def _may_ask(self, ref: ObjectRef) -> bool:
@@ -132,7 +138,11 @@ class ClusterObjects:
         key = ObjectKey(kind, namespace, name)
         if not self.tracked.is_known(key):
             error = self.tracked.error(key)
-            why = f"the API server does not tell: {error.why or error.what}" if error else "the API server was asked"
+            why = (
+                f"the API server does not tell: {error.why or error.what}"
+                if error
+                else "the API server has not answered yet"
+            )
             raise NotYet(f"{key} is not known yet", why=why, next_step="It goes on by itself with the answer")
         return self.tracked.find(kind, namespace, name)
 
@@ -162,19 +172,15 @@ class ClusterObjects:
         return self._csi_drivers.get_by_key(name)
 
     def cluster_trust_bundle(self, name: str) -> ClusterTrustBundle | None:
-        return self._bundles().get_by_key(name)
+        return self.trust_bundles.get(name)
 
     def cluster_trust_bundles(self, signer_name: str) -> list[ClusterTrustBundle]:
-        return [bundle for bundle in self._bundles().list() if bundle.spec.signer_name == signer_name]
+        return [bundle for bundle in self.trust_bundles.list() if bundle.spec.signer_name == signer_name]
 
-    def _bundles(self) -> Indexer[ClusterTrustBundle]:
-        if self._trust_bundles is None:
-            raise Refused(
-                "cannot read ClusterTrustBundles",
-                why="the API server does not serve them",
-                next_step="Switch on certificates.k8s.io and the feature ClusterTrustBundle there",
-            )
-        return self._trust_bundles
+    def claims(self) -> list[PersistentVolumeClaim]:
+        """The claims of this node's pods, as far as they are known."""
+        found = (self.tracked.get(key) for key in self.tracked if key.kind.name == CLAIM.name)
+        return [each for each in found if isinstance(each, PersistentVolumeClaim)]
 
     def node(self) -> Node | None:
         return self._nodes.get_by_key(self._node_name)

@@ -121,7 +121,7 @@ class InformedPods:
         self._objects = objects
         self._sink = sink
         self._node_name = node_name
-        self.heard = asyncio.Event()
+        self.heard = self.known = asyncio.Event()
         self._told: dict[str, int] = {}  # the version of each pod that the sink knows
         self._waiters = Waiters()
 

@@ -39,15 +39,18 @@ class Store(Protocol):
 class ManifestDirectory:
     """Feeds the store from paths. A file that cannot be used keeps its last good objects and is a finding."""
 
-    def __init__(self, paths: Sequence[str], store: Store, *, node_name: str, rescan_interval: float = 20.0) -> None:
+    def __init__(
+        self, paths: Sequence[str], store: Store, files: ManifestFiles, *, rescan_interval: float = 20.0
+    ) -> None:
         self._paths = list(paths)
         self._store = store
-        self._files = ManifestFiles(node_name)
+        self._files = files
         self._rescan_interval = rescan_interval
         self._changed = asyncio.Event()
         self.heard = asyncio.Event()  # set once everything has been read and stored for the first time
         self.findings: tuple[Finding, ...] = ()
-        self._unsettled: frozenset[str] = frozenset()  # files whose objects are not all in the store yet
+        self._unsettled = files.known  # files whose objects are not all in the store yet
+        self._settled: Reading | None = None  # what the store has all of
 
     async def run(self) -> None:
         """Read everything, then again after each change; the slow rescan serves file systems without events."""
@@ -82,6 +85,8 @@ class ManifestDirectory:
 
     async def _feed(self, found: Scan) -> None:
         reading = await asyncio.to_thread(self._files.read, found.files)
+        if reading is self._settled and not found.unreadable:
+            return
         missing = [_unreadable(path, why) for path, why in found.unreadable]
         put, refused = await self._to_put(reading)
         self._unsettled = frozenset(finding.where for finding in refused)
@@ -92,6 +97,7 @@ class ManifestDirectory:
             except ApiError as error:
                 self._unsettled |= reading.changed
                 refused.append(Finding(kind="manifest", where="store", what=str(error), next_step=error.next_step))
+        self._settled = reading if not missing and not refused else None
         findings = (*missing, *reading.findings, *refused)
         for finding in findings:
             if finding not in self.findings:
@@ -108,13 +114,11 @@ class ManifestDirectory:
         origins = self._store.origins()
         changed = reading.changed | self._unsettled
         for key, (obj, path) in reading.objects.items():
-            origin, now = f"{ORIGIN}{path}", origins.get(key, "")
-            from_other_file = now.startswith(ORIGIN) and now != origin
-            if path not in changed and not from_other_file:
+            if path not in changed and not _is_of_other_file(origins.get(key, ""), path):
                 continue
             problem = await self._forbidden(key, obj)
             if problem is None:
-                put.append((obj, origin))
+                put.append((obj, f"{ORIGIN}{path}"))
             else:
                 refused.append(Finding(kind="manifest", where=path, what=problem, next_step="The old one stays"))
         return put, refused
@@ -136,6 +140,10 @@ class ManifestDirectory:
             if origin[len(ORIGIN) :] not in reading.broken:
                 remove.append((_KINDS[key[0]], key[1], key[2]))
         return remove
+
+
+def _is_of_other_file(origin: str, path: str) -> bool:
+    return origin.startswith(ORIGIN) and origin[len(ORIGIN) :] != path
 
 
 def _unreadable(path: str, why: str) -> Finding:

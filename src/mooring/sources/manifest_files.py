@@ -29,41 +29,60 @@ class Scan:
 
 def scan(paths: Sequence[str]) -> Scan:
     """All manifest files in and below the paths, sorted; hidden names are left out."""
-    files: set[str] = set()
-    directories: set[str] = set()
-    unreadable: list[tuple[str, str]] = []
+    found = _Found()
     for path in paths:
         if os.path.isdir(path):
-            _scan_directory(path, files, directories, unreadable)
+            _scan_directory(path, found)
             continue
-        if os.path.exists(path):
-            files.add(path)
+        if not os.path.exists(path):
+            found.unreadable.append((path, "there is no such file or directory"))
         else:
-            unreadable.append((path, "there is no such file or directory"))
-        directories.add(os.path.dirname(path) or "/")
-    # A link's own directory does not tell when what it leads to changes.
-    directories.update(os.path.dirname(os.path.realpath(file)) for file in files if os.path.islink(file))
-    return Scan(files=sorted(files), directories=sorted(directories), unreadable=unreadable)
+            found.add_file(path, is_link=os.path.islink(path))
+        found.directories.add(os.path.dirname(path) or "/")
+    return Scan(files=sorted(found.files), directories=sorted(found.directories), unreadable=found.unreadable)
 
 
-def _scan_directory(top: str, files: set[str], directories: set[str], unreadable: list[tuple[str, str]]) -> None:
+@dataclass(slots=True)
+class _Found:
+    files: set[str] = field(default_factory=set)
+    directories: set[str] = field(default_factory=set)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+    def add_file(self, path: str, *, is_link: bool) -> None:
+        self.files.add(path)
+        if is_link:  # its own directory does not tell when what it leads to changes
+            self.directories.add(os.path.dirname(os.path.realpath(path)))
+
+
+def _scan_directory(top: str, found: _Found) -> None:
     """Add what a directory holds; linked directories are followed, each directory is looked into once."""
     seen: set[str] = set()
-    for directory, names, found in os.walk(
-        top, onerror=lambda error: unreadable.append((error.filename, error.strerror or str(error))), followlinks=True
-    ):
+    ahead = [top]
+    while ahead:
+        directory = ahead.pop()
         real = os.path.realpath(directory)
         if real in seen:
-            names.clear()
+            continue
+        try:
+            with os.scandir(directory) as entries:
+                shown = sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
+        except OSError as error:
+            found.unreadable.append((error.filename, error.strerror or str(error)))
             continue
         seen.add(real)
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        directories.add(directory)
-        files.update(f"{directory}/{name}" for name in found if _is_manifest(name))
+        found.directories.add(directory)
+        for entry in reversed(shown):  # the first is looked into first
+            if _leads_to_directory(entry):
+                ahead.append(entry.path)
+            elif entry.name.endswith(SUFFIXES):
+                found.add_file(entry.path, is_link=entry.is_symlink())
 
 
-def _is_manifest(name: str) -> bool:
-    return name.endswith(SUFFIXES) and not name.startswith(".")
+def _leads_to_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads nowhere: what is wrong is told when it is read
+        return False
 
 
 @dataclass(slots=True)
@@ -90,13 +109,34 @@ class ManifestFiles:
     def __init__(self, node_name: str) -> None:
         self._node_name = node_name
         self._known: dict[str, _Known] = {}
+        self._last: tuple[list[object], Reading] | None = None  # which state of all files was read as what
+
+    @property
+    def known(self) -> frozenset[str]:
+        """All files that were there when they were read last."""
+        return frozenset(self._known)
 
     def read(self, files: Iterable[str]) -> Reading:
-        """Read what changed. May take long for many files: meant for a thread, one call at a time."""
+        """Read what changed. May take long for many files: meant for a thread, one call at a time.
+
+        As long as nothing changes the same reading is returned.
+        """
         present = list(files)
         for gone in self._known.keys() - set(present):
             del self._known[gone]
         changed = frozenset(path for path in present if self._refresh(path))
+        if changed:
+            self._last = None
+            return self._reading(present, changed)
+        state: list[object] = [
+            (path, known.objects, known.findings, known.broken)
+            for path, known in ((path, self._known[path]) for path in present)
+        ]
+        if self._last is None or self._last[0] != state:
+            self._last = state, self._reading(present, changed)
+        return self._last[1]
+
+    def _reading(self, present: Sequence[str], changed: frozenset[str]) -> Reading:
         objects: dict[Key, tuple[KubernetesObject, str]] = {}
         findings: list[Finding] = []
         for path in present:
@@ -112,7 +152,9 @@ class ManifestFiles:
 
     def _refresh(self, path: str) -> bool:
         """Read one file if it is not what it was; True when its good content changed."""
-        known = self._known.setdefault(path, _Known())
+        known = self._known.get(path)
+        if known is None:
+            known = self._known[path] = _Known()
         try:
             facts = os.stat(path)
             stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)

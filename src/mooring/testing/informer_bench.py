@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from mooring.errors import MooringError
 from mooring.kube.api import ObjectList
@@ -60,8 +60,9 @@ class Mirror:
     def delete(self, obj: Pod) -> None:
         self.objects.pop(obj.metadata.name, None)
 
-    def replace(self, items: Sequence[Pod], resource_version: str) -> None:
-        self.objects = {obj.metadata.name: obj for obj in items}
+    def replace(self, items: Sequence[Pod], resource_version: str, unreadable: Collection[str] = ()) -> None:
+        kept = {name: obj for name, obj in self.objects.items() if obj.key in unreadable}
+        self.objects = kept | {obj.metadata.name: obj for obj in items}
         self.replaced_at.append(resource_version)
         self.replaced_with.append(len(items))
 

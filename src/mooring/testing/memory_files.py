@@ -44,15 +44,17 @@ class MemoryFiles:
         mount, directory, name = resolve_parent(self.root, path)
         return self._make_in(mount, directory, name, kind, mode, path)
 
-    def make_directories(self, path: str, mode: int) -> None:
+    def make_directories(self, path: str, mode: int) -> bool:
+        """mkdir -p; returns whether the last one was made now."""
         try:
             directory = resolve(self.root, path)[1]
         except FileNotFoundError:
             for above in _each_prefix(path):
                 self._make_directory_if_missing(above, path, mode)
-            return
+            return True
         if directory.entries is None:
             raise failure(errno.EEXIST, path)
+        return False
 
     def make_beneath(self, top: Place, relative: str, mode: int) -> None:
         """mkdir -p inside a volume, with exact modes."""

@@ -100,6 +100,21 @@ class MemoryHost(MemoryDurableCalls, MemoryHealthCalls, MemoryOwnershipCalls, Me
             raise failure(errno.ENOTDIR, path)
         return sorted(node.entries)
 
+    def links_in(self, path: str) -> dict[str, bool]:
+        _, node = resolve(self._root, path)
+        if node.entries is None:
+            raise failure(errno.ENOTDIR, path)
+        return {name: entry.text is not None for name, entry in node.entries.items()}
+
+    def holds_files(self, path: str, files: Mapping[str, bytes]) -> bool:
+        try:
+            names = self.names_in(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        facts = (self.look(f"{path}/{name}") for name in names)
+        plain = all(each is not None and each.kind is FileKind.FILE for each in facts)
+        return plain and {name: self.read_file(f"{path}/{name}") for name in names} == files
+
     def read_file(self, path: str) -> bytes:
         _, node = resolve(self._root, path)
         if node.entries is not None:
@@ -129,10 +144,11 @@ class MemoryHost(MemoryDurableCalls, MemoryHealthCalls, MemoryOwnershipCalls, Me
         return memory_usage.tree_usage(*resolve(self._root, path, follow=False), budget)
 
     # -- making --------------------------------------------------------------------------------------------------
-    def make_directories(self, path: str, mode: int) -> None:
+    def make_directories(self, path: str, mode: int) -> bool:
         self._before("make_directories", path)
-        self._files.make_directories(path, mode)
+        is_new = self._files.make_directories(path, mode)
         self._after("make_directories", path)
+        return is_new
 
     def make_directory(self, path: str, mode: int) -> None:
         self._before("make_directory", path)

@@ -40,6 +40,7 @@ class MemoryNode:
         states: PodStates | None = None,
         settings: Settings | None = None,
         tokens: Tokens | None = None,
+        attached_by_others: bool = False,
         seed: int = 0,
     ) -> None:
         self.host = host if host is not None else MemoryHost()
@@ -51,6 +52,7 @@ class MemoryNode:
         self._states = states
         self._plugins = plugins
         self._tokens = tokens
+        self._attached_by_others = attached_by_others
         self.wall_offset = 0.0  # seconds by which somebody has set the machine's clock
         self.manager = self.new_manager()
 
@@ -64,6 +66,7 @@ class MemoryNode:
             data_directory=self._data_directory,
             tell=self._tell,
             tokens=self._tokens,
+            attached_by_others=self._attached_by_others,
         )
         made = self._plugins(context) if self._plugins is not None else (factory(context) for factory in BUILTIN)
         self.manager = VolumeManager(
@@ -75,6 +78,7 @@ class MemoryNode:
             node=lambda: self.facts,
             objects=self.objects,
             states=self._states,
+            attached_by_others=self._attached_by_others,
             strict=True,
         )
         return self.manager

@@ -15,8 +15,10 @@ from mooring.kube.api import (
     WATCH_ALL,
     ApiError,
     EventType,
+    InternalError,
     ListOptions,
     ObjectList,
+    Unreadable,
     WatchEvent,
     WatchOptions,
     object_title,
@@ -149,6 +151,15 @@ def bookmark(resource_version: str, *, ends_initial: str | None = None) -> Watch
     """A bookmark; `ends_initial` is the value of the annotation that ends the initial events."""
     annotations = {} if ends_initial is None else {INITIAL_EVENTS_END: ends_initial}
     return WatchEvent(type=EventType.BOOKMARK, resource_version=resource_version, annotations=annotations)
+
+
+def unreadable(key: str) -> WatchEvent[KubernetesObject]:
+    """A change of an object of which nobody can make sense."""
+    return WatchEvent(type=EventType.MODIFIED, resource_version="", unreadable=nonsense(key))
+
+
+def nonsense(key: str) -> Unreadable:
+    return Unreadable(key=key, error=InternalError(f"cannot read '{key}'", why="it makes no sense"))
 
 
 def failed(error: ApiError) -> WatchEvent[KubernetesObject]:

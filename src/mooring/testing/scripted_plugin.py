@@ -61,6 +61,7 @@ class Call:
     reconstructed: bool = False
     fs_group: int | None = None
     size: int = 0
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,8 @@ class Abilities:
     resizes: bool = False
     expands: bool = False
     takes_mount_options: bool = False
+    takes_labels: bool = False
+    relabels: bool = False  # containers may
 
 
 PLAIN = Abilities()
@@ -190,8 +193,9 @@ class ScriptedPlugin:
             attacher=self if abilities.attaches else None,
             resizer=self if abilities.resizes else None,
             expander=self if abilities.expands else None,
-            attributes=Attributes(read_only=spec.read_only),
+            attributes=Attributes(read_only=spec.read_only, managed=abilities.relabels, relabel=abilities.relabels),
             takes_mount_options=abilities.takes_mount_options,
+            takes_labels=abilities.takes_labels,
             refreshes=abilities.refreshes,
         )
 
@@ -222,7 +226,7 @@ class ScriptedPlugin:
         backing = self.volume_name(spec)
         if self.abilities.attaches and backing not in self.attached:
             raise Impossible(f"stage of {backing!r}, which is not attached")
-        answer = await self._play(Call(step=Step.STAGE, volume=spec.name, device_path=device_path))
+        answer = await self._play(Call(step=Step.STAGE, volume=spec.name, device_path=device_path, label=wishes.label))
         self._set_up(self.staged, backing, answer)
         _end(answer)
         return f"/stages/{backing}"
@@ -241,6 +245,7 @@ class ScriptedPlugin:
             reconstructed=request.reconstructed,
             fs_group=request.fs_group,
             size=request.size_limit,
+            label=request.label,
         )
         answer = await self._play(call)
         if answer.happens:

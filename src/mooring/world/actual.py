@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.presence import Attachability, Presence
 from mooring.world.spec import VolumeSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The last failure of an operation that has not succeeded since."""
 
     operation: str
@@ -22,8 +23,7 @@ class Failure:
     waiting: bool  # something is missing, rather than broken
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActualMount:
+class ActualMount(msgspec.Struct, frozen=True, kw_only=True):
     """One pod's mount of a volume."""
 
     pod: PodUid
@@ -34,8 +34,7 @@ class ActualMount:
     reconstructed: bool = False  # found on disk, and not set up by this process since
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActualVolume:
+class ActualVolume(msgspec.Struct, frozen=True, kw_only=True):
     """What this node is known or suspected to hold of one volume."""
 
     name: VolumeName
@@ -49,13 +48,19 @@ class ActualVolume:
     stage_reconstructed: bool = False
     size: int = 0  # bytes that pods can use, as far as its claim told when it was mounted; 0 is unknown
     stays_small: bool = False  # its driver said that it does not grow while it is in use
-    mounts: Mapping[PodUid, ActualMount] = field(default_factory=dict)
-    failures: Mapping[PodUid | None, Failure] = field(default_factory=dict)
+    label: str | None = None  # of SELinux, that all that is mounted of it has; None: not known, or nothing is mounted
+    mounts: Mapping[PodUid, ActualMount] = msgspec.field(default_factory=dict)
+    failures: Mapping[PodUid | None, Failure] = msgspec.field(default_factory=dict)
+
+    @property
+    def is_unmounted(self) -> bool:
+        """Whether nothing of the volume is or may be mounted on this node."""
+        return not self.mounts and self.stage is Presence.ABSENT
 
     @property
     def is_vacant(self) -> bool:
         """Whether nothing of the volume is or may be on this node."""
-        return not self.mounts and self.stage is Presence.ABSENT and self.attachment is Presence.ABSENT
+        return self.is_unmounted and self.attachment is Presence.ABSENT
 
 
 def _ignore(_: VolumeName) -> None:
@@ -117,6 +122,10 @@ class ActualStateOfWorld:
         """Every mount a pod has or may have."""
         for name in self._by_pod.get(pod, ()):
             yield name, self.volumes[name].mounts[pod]
+
+    def names_of_pod(self, pod: PodUid) -> Collection[VolumeName]:
+        """The volumes that a pod has or may have mounted."""
+        return self._by_pod.get(pod, {}).keys()
 
     def is_mounted(self, pod: PodUid, name: VolumeName) -> bool:
         """Whether a pod can use a volume; doubt is not yes."""

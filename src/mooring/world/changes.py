@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.kube.objects.pod import Pod
 from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.operations import Operation
 from mooring.world.outcomes import Outcome
 from mooring.world.progress import Progress
+from mooring.world.selinux import Decision
+from mooring.world.spec import VolumeSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(msgspec.Struct, frozen=True, kw_only=True):
     """An operation began."""
 
     operation: Operation
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """An operation ended; the actual state of the world shows it already."""
 
     operation: Operation
@@ -38,8 +39,7 @@ class Finished:
     migrated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconstructed:
+class Reconstructed(msgspec.Struct, frozen=True, kw_only=True):
     """A volume was found on disk after a start."""
 
     pod: PodUid
@@ -49,8 +49,7 @@ class Reconstructed:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemArose:
+class ProblemArose(msgspec.Struct, frozen=True, kw_only=True):
     """A volume of a pod could not be worked out."""
 
     pod: Pod
@@ -58,8 +57,7 @@ class ProblemArose:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noticed:
+class Noticed(msgspec.Struct, frozen=True, kw_only=True):
     """Something a person should know of a pod's volume although no operation failed."""
 
     pod: Pod
@@ -69,16 +67,14 @@ class Noticed:
     warning: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForceCleaned:
+class ForceCleaned(msgspec.Struct, frozen=True, kw_only=True):
     """The removal of what could not be made sense of was tried."""
 
     path: str
     why: str = ""  # it was left; empty when it is gone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True, kw_only=True):
     """A walk over a volume's files for a pod's group has ended; not `complete` when it failed or was stopped."""
 
     pod: Pod
@@ -88,5 +84,13 @@ class Owned:
     complete: bool
 
 
-Change = Started | Finished | Reconstructed | ProblemArose | Noticed | ForceCleaned | Owned
+class Labelled(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules for SELinux labels had something to say of a pod's use of a volume."""
+
+    decision: Decision
+    plugin: PluginName
+    spec: VolumeSpec
+
+
+Change = Started | Finished | Reconstructed | ProblemArose | Noticed | ForceCleaned | Owned | Labelled
 Listener = Callable[[Change], None]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.kube.objects.pod import Pod
 from mooring.world.growth import NO_GROWTH, Growth
@@ -11,20 +13,19 @@ from mooring.world.names import PluginName, PodUid, VolumeName
 from mooring.world.spec import VolumeSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Why something could not be worked out, worded for a person."""
 
     what: str
     why: str
     next_step: str = ""
+    leaves_doubt: bool = True  # the pod may want what it has; else it is known not to get this
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesiredMount:
+class DesiredMount(msgspec.Struct, frozen=True, kw_only=True):
     """One pod's use of a volume."""
 
     pod: Pod
@@ -36,8 +37,7 @@ class DesiredMount:
     growth: Growth = NO_GROWTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesiredVolume:
+class DesiredVolume(msgspec.Struct, frozen=True, kw_only=True):
     """A volume that at least one pod on this node needs."""
 
     name: VolumeName
@@ -46,7 +46,9 @@ class DesiredVolume:
     stageable: bool = False  # mounted once per node, then bound into each pod
     refreshes: bool = False  # its content follows objects that change
     reported_in_use: bool = False
-    mounts: Mapping[PodUid, DesiredMount] = field(default_factory=dict)
+    label: str | None = None  # of SELinux, to mount it with; None: this machine has no SELinux
+    original_label: str = ""  # that its first pod asked for, be it mounted with one or not
+    mounts: Mapping[PodUid, DesiredMount] = msgspec.field(default_factory=dict)
 
     @property
     def is_shared(self) -> bool:
@@ -71,24 +73,29 @@ class DesiredStateOfWorld:
 
     # -- wishes --------------------------------------------------------------------------------------------------
     def add(self, volume: DesiredVolume, pod: PodUid, mount: DesiredMount) -> None:
-        """Let a pod want a volume, or renew its wish. Flags of a volume that exists stay as they were first set."""
-        current = self.volumes.get(volume.name)
-        if current is None:
-            current = replace(volume, mounts={})
+        """Let a pod want a volume, or renew its wish.
+
+        Flags of a volume that exists stay as they were first set, but for one: it may turn out to need no attaching,
+        for a pod may be known before what tells of its driver.
+        """
+        before = self.volumes.get(volume.name)
+        current = replace(volume, mounts={}) if before is None else before
+        if current.attachable and not volume.attachable:
+            current = replace(current, attachable=False)
         known = current.mounts.get(pod)
         if known is None:
             renewed = replace(mount, revision=max(mount.revision, self._first_revision))
         else:
             renewed = _renew(known, mount, refreshes=current.refreshes)
-        if renewed != known:
+        if renewed != known or current is not before:
             self.volumes[volume.name] = replace(current, mounts={**current.mounts, pod: renewed})
             self.changed(volume.name)
         names = self._names.setdefault(pod, {})
         for outer in mount.outer_names:
-            before = names.get(outer)
+            other = names.get(outer)
             names[outer] = volume.name
-            if before is not None and before not in names.values():
-                self.remove(pod, before)  # the name stands for another volume now
+            if other is not None and other not in names.values():
+                self.remove(pod, other)  # the name stands for another volume now
 
     def remove(self, pod: PodUid, name: VolumeName) -> None:
         """Drop a pod's wish for a volume; with its last pod the volume goes, with all its flags."""
@@ -149,6 +156,10 @@ class DesiredStateOfWorld:
 
     def problems(self, pod: PodUid) -> Mapping[str, Problem]:
         return self._problems.get(pod, {})
+
+    def is_in_doubt(self, pod: PodUid) -> bool:
+        """Whether a pod may want something that could not be worked out."""
+        return any(problem.leaves_doubt for problem in self.problems(pod).values())
 
     def forget_pod(self, pod: PodUid) -> None:
         """Drop every wish and problem of a pod."""

@@ -6,10 +6,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mooring.world.actual import ActualVolume, Failure
+import msgspec
+
+from mooring.world.actual import ActualMount, ActualVolume, Failure
 from mooring.world.desired import DesiredVolume, Problem
 from mooring.world.names import PodUid, VolumeName
-from mooring.world.planner import Gates, Plan, Wait, plan
+from mooring.world.planner import Gates, Plan, Wait, is_ready, plan
 from mooring.world.presence import Presence
 from mooring.world.progress import Progress
 
@@ -49,8 +51,7 @@ class HoldUp:
     next_step: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeReport:
+class VolumeReport(msgspec.Struct, frozen=True, kw_only=True):
     """One volume of one pod: its state, and if it is not mounted, why and what to do."""
 
     volume: str  # its name in the pod
@@ -62,8 +63,7 @@ class VolumeReport:
     progress: Progress | None = None  # of a walk over its files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a pod is ready or not. `cause` is None exactly when it is ready."""
 
     ready: bool
@@ -87,15 +87,15 @@ def report_volume(
 
     `held_up` tells what the operation under way waits for, if that is known, and `progress` how far it is.
     """
+    if (mounted := report_mounted(pod, outer, desired, actual)) is not None:
+        return mounted
     subject = desired or actual
     assert subject is not None
     name = subject.name
     mount = actual.mounts.get(pod) if actual is not None else None
     failure = _failure(actual, pod)
-    attempts = failure.attempts if failure is not None else (1 if mount is not None else 0)
+    attempts = _attempts(failure, mount)
     wanted = desired is not None and pod in desired.mounts
-    if wanted and mount is not None and mount.presence is Presence.PRESENT:
-        return VolumeReport(volume=outer, name=name, state=VolumeState.MOUNTED, attempts=attempts)
     under_way = running.get(pod) or running.get(None)
     if under_way is not None and progress is not None:
         state, cause = _RUNNING_STATES[under_way], str(progress)
@@ -109,6 +109,20 @@ def report_volume(
     return VolumeReport(
         volume=outer, name=name, state=state, cause=cause, next_step=next_step or None, attempts=attempts
     )
+
+
+def report_mounted(
+    pod: PodUid, outer: str, desired: DesiredVolume | None, actual: ActualVolume | None
+) -> VolumeReport | None:
+    """What is to be said of a volume that a pod can use; None when it cannot, and more must be known to say why."""
+    if desired is None or actual is None or not is_ready(desired, actual, pod):
+        return None
+    attempts = _attempts(_failure(actual, pod), actual.mounts.get(pod))
+    return VolumeReport(volume=outer, name=actual.name, state=VolumeState.MOUNTED, attempts=attempts)
+
+
+def _attempts(failure: Failure | None, mount: ActualMount | None) -> int:
+    return failure.attempts if failure is not None else (1 if mount is not None else 0)
 
 
 def _failure(actual: ActualVolume | None, pod: PodUid) -> Failure | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -16,6 +15,10 @@ STORAGE = "storage"
 NOT_REQUIRED = "volume.kubernetes.io/node-expansion-not-required"
 """Annotation of a claim whose driver needs nothing done on nodes; that it is there counts, not what it says."""
 
+PRE_RESIZE = "volume.alpha.kubernetes.io/pre-resize-capacity"
+"""Annotation of a PersistentVolume that nodes have yet to grow: what its claim had before, for the next claim that
+is bound to it must not take the volume for grown."""
+
 PENDING = "NodeResizePending"
 IN_PROGRESS = "NodeResizeInProgress"
 INFEASIBLE = "NodeResizeInfeasible"
@@ -25,8 +28,7 @@ CONDITIONS = frozenset(("Resizing", "FileSystemResizePending", "ControllerResize
 """The conditions of a claim that tell of growing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes that pods can use of a volume, and those that this node should bring it to."""
 
     held: int = 0  # 0: nobody has said

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
+
+import msgspec
 
 from mooring.world.names import PodUid, VolumeName
 
 
-@dataclass(frozen=True, slots=True)
-class Attach:
+class Attach(msgspec.Struct, frozen=True):
     volume: VolumeName
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """Mount the device once for the node."""
 
     volume: VolumeName
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """Set the volume up for one pod; `refresh` when it is there already and only its content is looked at again."""
 
     volume: VolumeName
@@ -29,39 +27,33 @@ class Mount:
     refresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Expand:
+class Expand(msgspec.Struct, frozen=True):
     """Let a volume that a pod has mounted grow to the size that its claim should have."""
 
     volume: VolumeName
     pod: PodUid
 
 
-@dataclass(frozen=True, slots=True)
-class Unmount:
+class Unmount(msgspec.Struct, frozen=True):
     volume: VolumeName
     pod: PodUid
 
 
-@dataclass(frozen=True, slots=True)
-class Unstage:
+class Unstage(msgspec.Struct, frozen=True):
     volume: VolumeName
 
 
-@dataclass(frozen=True, slots=True)
-class Detach:
+class Detach(msgspec.Struct, frozen=True):
     volume: VolumeName
 
 
-@dataclass(frozen=True, slots=True)
-class MakePodDirectory:
+class MakePodDirectory(msgspec.Struct, frozen=True):
     """Make the directory of a pod that has no volume whose mount would make it."""
 
     pod: PodUid
 
 
-@dataclass(frozen=True, slots=True)
-class RemovePodDirectory:
+class RemovePodDirectory(msgspec.Struct, frozen=True):
     """Take away what is left of a pod that nobody knows any more."""
 
     pod: PodUid

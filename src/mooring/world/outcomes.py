@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.world.actual import ActualMount, ActualVolume, Failure
 from mooring.world.desired import DesiredVolume
@@ -25,8 +27,7 @@ from mooring.world.presence import Attachability, Presence, Result, after_setup,
 from mooring.world.spec import VolumeSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is known after an operation, and what it found out."""
 
     result: Result
@@ -40,6 +41,7 @@ class Outcome:
     size: int = 0  # bytes that pods can use of it from now on; 0: nothing new is known
     stays_small: bool = False  # its driver does not let it grow while it is in use
     look_again_after: float | None = None  # seconds after which a mounted volume wants to be set up again
+    label: str | None = None  # of SELinux, that a set-up mounts with; None: this machine has no SELinux
 
     @property
     def succeeded(self) -> bool:
@@ -105,28 +107,43 @@ def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Out
             )
         case Stage():
             presence = after_setup(actual.stage, outcome.result, reconstructed=actual.stage_reconstructed)
-            return replace(
+            staged = replace(
                 after,
                 stage=presence,
                 stage_path=outcome.path or actual.stage_path,
                 stage_reconstructed=actual.stage_reconstructed and not outcome.succeeded,
             )
+            return _labelled(staged, outcome)
         case Mount():
-            return replace(_sized(after, outcome), mounts=_after_mount(actual, operation.pod, outcome))
+            mounted = replace(_sized(after, outcome), mounts=_after_mount(actual, operation.pod, outcome))
+            return _labelled(mounted, outcome)
         case Expand():
             return _sized(after, outcome)
         case Unmount():
-            return replace(after, mounts=_after_unmount(actual, operation.pod, outcome))
+            return _unlabelled(replace(after, mounts=_after_unmount(actual, operation.pod, outcome)))
         case Unstage():
             presence = after_teardown(actual.stage, outcome.result)
             # The device path stays: a mount that follows at once still needs it.
-            return replace(
+            unstaged = replace(
                 after, stage=presence, stage_path=actual.stage_path if presence is not Presence.ABSENT else ""
             )
+            return _unlabelled(unstaged)
         case Detach():
             return replace(after, attachment=after_teardown(actual.attachment, outcome.result))
         case _:
             assert_never(operation)
+
+
+def _labelled(actual: ActualVolume, outcome: Outcome) -> ActualVolume:
+    """The volume with its SELinux label after a set-up: what is or may be mounted first decides."""
+    if actual.label is None and outcome.label is not None and outcome.result in (Result.DONE, Result.UNKNOWN):
+        return replace(actual, label=outcome.label)
+    return _unlabelled(actual)
+
+
+def _unlabelled(actual: ActualVolume) -> ActualVolume:
+    """The volume without its SELinux label once nothing of it is or may be mounted."""
+    return replace(actual, label=None) if actual.label is not None and actual.is_unmounted else actual
 
 
 def _sized(actual: ActualVolume, outcome: Outcome) -> ActualVolume:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from mooring.world.actual import ActualMount, ActualVolume
 from mooring.world.desired import DesiredMount, DesiredVolume
@@ -34,14 +35,18 @@ class Reason(enum.Enum):
     ATTACHMENT_UNKNOWN = "it was found on disk, and whether it is attached is not known yet"
     NOT_REPORTED_IN_USE = "the node's status does not list it as in use yet"
     NOT_ATTACHED = "the node's status does not list it as attached yet, which whoever attaches volumes writes there"
+    PERHAPS_ELSEWHERE = (
+        "only one node can have it, and no API server has answered since this start to say that another one was not"
+        " given it while the machine was off"
+    )
     USED_BY_ANOTHER_POD = "its access mode is ReadWriteOncePod, and another pod uses it"
     NAMESAKE_STILL_THERE = "a volume of this name and of another type, which the pod had before, is still there"
     KEPT_APART = "something of it was found on disk for a pod, and cannot be made sense of"
+    OTHER_LABEL = "it is still mounted with another SELinux label, and is unmounted and mounted anew for this pod"
     DIRECTORY_BEING_REMOVED = "the directory of an earlier pod with this UID is still being removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Something due that is held back, and why; `pod` is None when the whole volume waits."""
 
     pod: PodUid | None
@@ -53,22 +58,23 @@ KeptApart = tuple[PluginName, str, PodUid]
 """Plugin, inner name and pod of something that was found on disk and could not be made sense of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gates:
+class Gates(msgspec.Struct, frozen=True, kw_only=True):
     """What must be known about the node before something is taken away."""
 
     sources_heard: bool = True
     attachments_known: bool = True  # always, where no API server tells about attachments
     attaches_itself: bool = True  # else whoever attaches must first see the volume reported in use
-    attached: frozenset[VolumeName] = frozenset()  # by others, as the node's status says
+    attached: Mapping[VolumeName, str] = msgspec.field(default_factory=dict)  # by others, with devices, as it is said
+    attach_errors: Mapping[VolumeName, str] = msgspec.field(default_factory=dict)  # what others say who cannot
+    status_heard: bool = True  # since the start; else that is what it said before
+    begun_since_boot: frozenset[VolumeName] = frozenset()  # volumes that were here in this run of the machine
     pods_in_doubt: frozenset[PodUid] = frozenset()  # known and not terminated, wishes not all worked out
-    pods_with_containers: Mapping[PodUid, str] = field(default_factory=dict)  # and what is known of these
+    pods_with_containers: Mapping[PodUid, str] = msgspec.field(default_factory=dict)  # and what is known of these
     pods_being_removed: frozenset[PodUid] = frozenset()
     kept_apart: frozenset[KeptApart] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[VolumeOperation, ...] = ()
     waits: tuple[Wait, ...] = ()
 
@@ -88,16 +94,51 @@ def plan(
     `namesakes` are pods that still hold another volume of this one's inner name.
     Only the next step is planned. Its outcome changes `actual`, and planning runs again.
     """
-    steps = [
-        *_surplus(desired, actual, gates),
-        *_missing(desired, actual, gates, namesakes),
-        *_too_small(desired, actual),
-        *_leftover(desired, actual, gates),
-    ]
+    if desired is not None and actual is not None and has_other_label(desired, actual):
+        return _planned(
+            [_waits_for_label(desired, actual), *_surplus(None, actual, gates), *_leftover(None, actual, gates)]
+        )
+    return _planned(
+        [
+            *_surplus(desired, actual, gates),
+            *_missing(desired, actual, gates, namesakes),
+            *_too_small(desired, actual),
+            *_leftover(desired, actual, gates),
+        ]
+    )
+
+
+def _planned(steps: Sequence[Step]) -> Plan:
+    if not steps:
+        return _NOTHING
     return Plan(
         operations=tuple(step for step in steps if not isinstance(step, Wait)),
         waits=tuple(step for step in steps if isinstance(step, Wait)),
     )
+
+
+_NOTHING = Plan()
+
+
+def has_other_label(desired: DesiredVolume, actual: ActualVolume) -> bool:
+    """Whether what is mounted of a volume has another SELinux label than is wanted: it is nothing that a pod wants."""
+    return actual.label is not None and desired.label is not None and actual.label != desired.label
+
+
+def wants(desired: DesiredVolume | None, actual: ActualVolume | None, pod: PodUid) -> bool:
+    """Whether a pod wants a volume as it is mounted."""
+    if desired is None or pod not in desired.mounts:
+        return False
+    return actual is None or not has_other_label(desired, actual)
+
+
+def is_ready(desired: DesiredVolume | None, actual: ActualVolume | None, pod: PodUid) -> bool:
+    """Whether a pod has a volume as it wants it; doubt is not yes."""
+    return actual is not None and _is_present(actual.mounts.get(pod)) and wants(desired, actual, pod)
+
+
+def _waits_for_label(desired: DesiredVolume, actual: ActualVolume) -> Wait:
+    return Wait(None, Reason.OTHER_LABEL, f"{actual.label or 'none'}, and not {desired.label or 'none'}")
 
 
 def _surplus(desired: DesiredVolume | None, actual: ActualVolume | None, gates: Gates) -> Iterator[Step]:
@@ -133,9 +174,13 @@ def _missing(
     due = [pod for pod in sorted(desired.mounts) if _is_due(desired, actual, pod)]
     if not due and not (desired.stageable and _is_stage_in_doubt(actual)):
         return
+    if desired.attachable and _may_be_elsewhere(desired, gates):
+        yield Wait(None, Reason.PERHAPS_ELSEWHERE)
+        return
     if desired.attachable and _needs_attaching(actual, gates):
         held = _cannot_attach(desired, gates)
-        yield Wait(None, held) if held is not None else Attach(desired.name)
+        detail = gates.attach_errors.get(desired.name, "") if held is Reason.NOT_ATTACHED else ""
+        yield Wait(None, held, detail) if held is not None else Attach(desired.name)
         return
     if desired.stageable and (actual is None or actual.stage is not Presence.PRESENT):
         yield Stage(desired.name)
@@ -153,6 +198,17 @@ def _cannot_attach(desired: DesiredVolume, gates: Gates) -> Reason | None:
     if not desired.reported_in_use:
         return Reason.NOT_REPORTED_IN_USE
     return Reason.NOT_ATTACHED if desired.name not in gates.attached else None
+
+
+def _may_be_elsewhere(desired: DesiredVolume, gates: Gates) -> bool:
+    """Whether a volume for one node may have been taken from this one while it could neither object nor hear of it.
+
+    As long as the machine runs, what it has mounted is no news to whoever takes it by force; a machine that was off has
+    nothing mounted, and must not begin to write beside another.
+    """
+    if gates.status_heard or desired.name in gates.begun_since_boot:
+        return False
+    return any(mount.spec.is_for_one_node for mount in desired.mounts.values())
 
 
 def _is_stage_in_doubt(actual: ActualVolume | None) -> bool:
@@ -241,15 +297,22 @@ def _leftover(desired: DesiredVolume | None, actual: ActualVolume | None, gates:
 
 
 def plan_pod(
-    pod: PodUid, *, known: bool, has_wishes: bool, directory: Presence, may_hold: bool, gates: Gates
+    pod: PodUid,
+    *,
+    known: bool,
+    has_wishes: bool,
+    is_made_by_mounts: bool,
+    directory: Presence,
+    may_hold: bool,
+    gates: Gates,
 ) -> tuple[PodOperation, ...]:
     """What to do about a pod's directory.
 
-    It is removed when nobody knows the pod and nothing of it is or may be mounted. The mounts of a pod make it by
-    themselves; a known pod without any gets it all the same, as a kubelet's pod does.
+    It is removed when nobody knows the pod and nothing of it is or may be mounted. Mounts that are due at once make it
+    by themselves; a known pod whose volumes wait, or that has none, gets it all the same, as a kubelet's pod does.
     """
     if known:
-        return (MakePodDirectory(pod),) if directory is not Presence.PRESENT and not has_wishes else ()
+        return (MakePodDirectory(pod),) if directory is not Presence.PRESENT and not is_made_by_mounts else ()
     if may_hold or has_wishes or directory is Presence.ABSENT or not gates.sources_heard:
         return ()
     return (RemovePodDirectory(pod),)

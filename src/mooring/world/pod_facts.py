@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.errors import Refused
 from mooring.kube.objects.pod import Container, Pod, Quantities
@@ -15,8 +16,7 @@ ON_ROOT_MISMATCH = "OnRootMismatch"
 FS_GROUP_ANNOTATION = "mooring.dev/fsgroup"
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeUse:
+class VolumeUse(msgspec.Struct, frozen=True):
     """The volume names that containers of any kind use, as directories and as devices."""
 
     mounts: frozenset[str]
@@ -88,7 +88,7 @@ def memory_limit(pod: Pod) -> int | None:
     """The memory limit of the pod's control group in bytes; None unless every container has one."""
     overall = pod.spec.resources
     if overall is not None and "memory" in overall.limits:
-        return _amount(overall.limits, "memory") or None
+        return _with_overhead(pod, _amount(overall.limits, "memory"), "memory") or None
     containers = [*pod.spec.containers, *pod.spec.init_containers]
     if not containers or not all(_amount(container.resources.limits, "memory") for container in containers):
         return None
@@ -106,7 +106,12 @@ def _pod_total(pod: Pod, resource: str) -> int:
             largest = max(largest, sidecars)
         else:
             largest = max(largest, sidecars + amount)
-    return max(total + sidecars, largest)
+    return _with_overhead(pod, max(total + sidecars, largest), resource)
+
+
+def _with_overhead(pod: Pod, limit: int, resource: str) -> int:
+    """A limit and what the pod's sandbox takes beside its containers; no limit stays none."""
+    return limit + _amount(pod.spec.overhead, resource) if limit else 0
 
 
 def _is_sidecar(container: Container) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.kube.objects.storage import PersistentVolume
 from mooring.kube.objects.volumes import Volume
 
 GID_ANNOTATION = "pv.beta.kubernetes.io/gid"
 MOUNT_OPTIONS_ANNOTATION = "volume.beta.kubernetes.io/mount-options"
+_FOR_MANY_NODES = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeSpec:
+class VolumeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A volume written in the pod itself, or a PersistentVolume. Exactly one of the two is set."""
 
     volume: Volume | None = None
@@ -60,6 +60,12 @@ class VolumeSpec:
         """Whether only one pod on the node may use it (its only access mode is ReadWriteOncePod)."""
         volume = self.persistent_volume
         return volume is not None and tuple(volume.spec.access_modes) == ("ReadWriteOncePod",)
+
+    @property
+    def is_for_one_node(self) -> bool:
+        """Whether only one node may have it at a time, as its access modes say; without any nobody knows."""
+        modes = self.persistent_volume.spec.access_modes if self.persistent_volume is not None else ()
+        return bool(modes) and not _FOR_MANY_NODES & set(modes)
 
     @property
     def claim(self) -> str:

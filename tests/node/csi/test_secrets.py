@@ -70,8 +70,8 @@ def test_a_volume_waits_for_its_secret_and_goes_on_when_it_is_there(node: Node) 
     node.make("data")
     node.daemon.write("a.yaml", csi_driver() + volume("data", more=REFS) + pod("web", claimed("data")))
     node.daemon.up()
-    row = node.until_reason("web/data", "stage")
-    assert "Secret" in row["reason"]
+    row = node.until_reason("web/data", "Secret")  # until it has registered, the driver is waited for
+    assert "stage" in row["reason"]
     assert node.beside.changes(failed=True) == []
     node.daemon.write("b.yaml", secret("stage"))
     node.until_reason("web/data", "publish")

@@ -31,6 +31,7 @@ class Attachment:
     presence: Presence
     reported: bool = False  # the node may be told that it is attached
     detach_requested_at: float | None = None  # since when nobody wants it there, on the loop's clock
+    kept: bool = False  # it was to be detached, and could not be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +88,16 @@ class ActualStateOfWorld:
             before = Attachment(volume=name, node=node, presence=presence)
             self._assumed.setdefault(node, set()).add(name)
             self._on_node.setdefault(node, {})[name] = None
-        attachment = replace(before, presence=presence, reported=presence is Presence.PRESENT)
+        attachment = replace(before, presence=presence, reported=presence is Presence.PRESENT, kept=False)
         nodes = {**(known.nodes if known is not None else {}), node: attachment}
         kept = spec if spec is not None or known is None else known.spec
         self._volumes[name] = AttachedVolume(name=name, spec=kept, device_path=device_path, nodes=nodes)
+
+    def note_kept(self, name: VolumeName, node: str) -> None:
+        """It could not be detached: whoever waits for that waits longer than a moment."""
+        found = self.attachment(name, node)
+        if found is not None:
+            self._put(replace(found, kept=True))
 
     def learn_spec(self, name: VolumeName, spec: VolumeSpec) -> None:
         """What is known by its name alone gets its spec."""

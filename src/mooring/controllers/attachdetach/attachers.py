@@ -1,4 +1,4 @@
-"""Who attaches volumes to nodes for the controller: external attachers, by way of VolumeAttachments."""
+"""Who attaches volumes to nodes for the controller: external attachers, by way of VolumeAttachments, or nobody."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Protocol
 
 from msgspec import structs
 
+from mooring.controllers.attachdetach.pod_volumes import plugin_of
 from mooring.csi import names
 from mooring.csi.attachments import AttachmentOrders, Verdict, attachment_for, verdict
 from mooring.errors import Doubtful, MooringError, Refused
 from mooring.kube.objects.meta import ObjectMeta
 from mooring.kube.objects.storage import VolumeAttachment
+from mooring.plugins import fc_disks, iscsi_disk
+from mooring.plugins.iscsi_places import NAME as ISCSI
 from mooring.world.names import VolumeName, split_volume_name
 from mooring.world.presence import Presence
 from mooring.world.spec import VolumeSpec
@@ -97,6 +100,39 @@ class CSIVolumeAttacher:
             return Presence.ABSENT
         # One that waits for an answer, or that somebody else deletes, may be attached all the same.
         return Presence.PRESENT if found.status.attached else Presence.UNCERTAIN
+
+
+class NetworkDiskAttacher:
+    """Disks on a network are attached by each node that mounts them. There is nothing to do, and nothing to see."""
+
+    async def attach(self, spec: VolumeSpec, node: str) -> str:
+        return ""
+
+    async def detach(self, name: VolumeName, node: str) -> None:
+        return
+
+    def look(self, name: VolumeName, node: str) -> Presence | None:
+        return None
+
+
+class AttacherByType:
+    """Leaves disks on a network to one attacher, and all other volumes to another."""
+
+    def __init__(self, others: VolumeAttacher, disks: VolumeAttacher) -> None:
+        self._others, self._disks = others, disks
+
+    async def attach(self, spec: VolumeSpec, node: str) -> str:
+        is_disk = iscsi_disk.source_of(spec) is not None or fc_disks.source_of(spec) is not None
+        return await (self._disks if is_disk else self._others).attach(spec, node)
+
+    async def detach(self, name: VolumeName, node: str) -> None:
+        await self._of(name).detach(name, node)
+
+    def look(self, name: VolumeName, node: str) -> Presence | None:
+        return self._of(name).look(name, node)
+
+    def _of(self, name: VolumeName) -> VolumeAttacher:
+        return self._disks if plugin_of(name) in (ISCSI, fc_disks.NAME) else self._others
 
 
 def attachment_name(name: VolumeName, node: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from mooring.controllers.attachdetach.feeder import WorldFeeder
 from mooring.controllers.attachdetach.operations import Operation, Operations, Outcome, WriteReport, kind_of
 from mooring.controllers.attachdetach.outcomes import Outcomes, Teller, Watcher
 from mooring.controllers.attachdetach.planner import NodeView, Policy, Wait
+from mooring.controllers.attachdetach.pod_volumes import plugin_of
 from mooring.engine.pending import Backoff, PendingOperations, Slot
 from mooring.engine.reconciler import Reconciler
 from mooring.kube.api import Api
@@ -30,6 +32,7 @@ from mooring.world.presence import Presence
 
 log = logging.getLogger(__name__)
 
+VERIFY = "verify_volumes_are_attached_per_node"
 _VOLUME, _NODE = "volume:", "node:"
 _AT_ONCE = 4096
 """Operations at once. Each mostly waits for somebody else, so that one driver that is stuck must not hold up others."""
@@ -64,6 +67,7 @@ class AttachDetachController:
         timing: Timing = Timing(),
     ) -> None:
         self._factory, self._attacher, self._timing = factory, attacher, timing
+        self._watcher = watcher
         self._policy = Policy(
             max_wait_for_unmount=timing.max_wait_for_unmount,
             force_detach_on_timeout=timing.force_detach_on_timeout,
@@ -168,9 +172,20 @@ class AttachDetachController:
         while True:
             await asyncio.sleep(self._timing.heal_interval)
             self._feeder.heal()
-            for volume in list(self.actual.volumes()):
-                for node in sorted(volume.nodes):
-                    self._verify(volume.name, node)
+            for node in self.actual.nodes():
+                self._verify_node(node)
+
+    def _verify_node(self, node: str) -> None:
+        """Compare all that is attached to a node with what is known of it; told for each plugin."""
+        if not self._timing.verify:
+            return
+        clock = asyncio.get_running_loop().time
+        of_node = sorted((plugin_of(name) or "", name) for name in self.actual.on_node(node))
+        for plugin, names in itertools.groupby(of_node, key=lambda each: each[0]):
+            begun = clock()
+            for _, name in names:
+                self._verify(name, node)
+            self._watcher.finished(plugin, VERIFY, succeeded=True, migrated=False, seconds=clock() - begun)
 
     def _verify(self, name: VolumeName, node: str) -> None:
         """What was attached and is no more has to be attached again, or is gone.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mooring.controllers.attachdetach.attachable import AttachableObjects
 from mooring.controllers.attachdetach.requests import csi_spec, publish_request, source_of, unpublish_request
 from mooring.controllers.driver_secrets import DriverSecrets
 from mooring.csi.attachments import HANDLE, NODE_ID, finalizer
@@ -14,11 +16,11 @@ from mooring.csi.drivers import Driver, Drivers
 from mooring.engine.pending import Backoff, PendingOperations, Slot
 from mooring.engine.reconciler import Reconciler
 from mooring.errors import MooringError, NotYet
-from mooring.kube.api import Api, ApiError, NotFound
+from mooring.kube.api import Api, ApiError, Forbidden, NotFound
 from mooring.kube.delta_fifo import Tombstone
 from mooring.kube.informer_factory import SharedInformerFactory
 from mooring.kube.listener import Handler
-from mooring.kube.objects.kinds import CSI_NODE, PERSISTENT_VOLUME, VOLUME_ATTACHMENT
+from mooring.kube.objects.kinds import VOLUME_ATTACHMENT
 from mooring.kube.objects.storage import PersistentVolumeSpec, VolumeAttachment, VolumeAttachmentSpec
 
 
@@ -42,6 +44,7 @@ Order = Publish | Unpublish
 class CSIAttachController:
     """A subject of the engine, fed by an informer and by drivers that register: one key for each VolumeAttachment.
 
+    `api` and `factory` are of the store that VolumeAttachments are in, which need not be that of the other objects.
     The object is there before a driver is asked for the first time, and its finalizer keeps it until the driver has
     said that the volume is detached: whatever happens in between, a volume that may be attached is detached.
     """
@@ -51,6 +54,8 @@ class CSIAttachController:
         api: Api,
         factory: SharedInformerFactory,
         drivers: Drivers,
+        objects: AttachableObjects,
+        secrets: DriverSecrets,
         *,
         now: Callable[[], str],
         backoff: Backoff,
@@ -58,31 +63,17 @@ class CSIAttachController:
     ) -> None:
         self._api, self._factory, self._drivers, self._now = api, factory, drivers, now
         self._attachments = factory.informer(VOLUME_ATTACHMENT)
-        self._volumes = factory.informer(PERSISTENT_VOLUME)
-        self._secrets = DriverSecrets(factory)
-        self._nodes = factory.informer(CSI_NODE)
+        self._objects, self._secrets = objects, secrets
         self._reconciler: Reconciler[Order, MooringError | None] = Reconciler(
             self, PendingOperations(backoff), resync_interval=resync_interval
         )
+        self._woken: set[str] = set()  # of what there was news since it was begun: it saw what was before
         self._written: dict[str, int] = {}  # the version of each object after our own write, until the cache has it
 
     async def run(self) -> None:
         """Carry out whatever is ordered, until cancelled."""
         await self._factory.wait_for_cache_sync()
-        self._nodes.add_event_handler(
-            Handler(
-                on_add=lambda node, is_initial: self._node_changed(node.metadata.name),
-                on_update=lambda old, new: self._node_changed(new.metadata.name),
-                on_delete=lambda node: None,
-            )
-        )
-        self._volumes.add_event_handler(
-            Handler(
-                on_add=lambda volume, is_initial: self._volume_changed(volume.metadata.name),
-                on_update=lambda old, new: self._volume_changed(new.metadata.name),
-                on_delete=lambda volume: None,
-            )
-        )
+        self._objects.listen(self._node_changed, self._volume_changed)
         self._attachments.add_event_handler(
             Handler(
                 on_add=lambda each, is_initial: self._reconciler.touch(each.metadata.name),
@@ -90,7 +81,12 @@ class CSIAttachController:
                 on_delete=lambda each: self._gone(each.object if isinstance(each, Tombstone) else each),
             )
         )
-        await self._reconciler.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._secrets.watch(self._secret_appeared), name="missing secrets")
+            await self._reconciler.run()
+
+    def _secret_appeared(self) -> None:
+        self._resume_where(lambda spec: True)
 
     def _changed(self, old: VolumeAttachment, new: VolumeAttachment) -> None:
         if old.metadata.deletion_timestamp != new.metadata.deletion_timestamp or old.spec != new.spec:
@@ -99,6 +95,7 @@ class CSIAttachController:
 
     def _gone(self, attachment: VolumeAttachment) -> None:
         self._written.pop(attachment.metadata.name, None)
+        self._woken.discard(attachment.metadata.name)
         self._reconciler.forget(attachment.metadata.name)
 
     def _node_changed(self, name: str) -> None:
@@ -114,6 +111,7 @@ class CSIAttachController:
     def _resume_where(self, concerns: Callable[[VolumeAttachmentSpec], bool]) -> None:
         for each in self._attachments.indexer.list():
             if concerns(each.spec):
+                self._woken.add(each.metadata.name)
                 self._reconciler.resume(each.metadata.name)
 
     # -- the subject -----------------------------------------------------------------------------------------------
@@ -137,6 +135,7 @@ class CSIAttachController:
         return "controller_publish" if isinstance(operation, Publish) else "controller_unpublish"
 
     async def execute(self, operation: Order) -> MooringError | None:
+        self._woken.discard(operation.name)
         found = self._attachments.indexer.get_by_key(operation.name)
         driver = self._drivers.get(found.spec.attacher) if found is not None else None
         if found is None or driver is None:
@@ -152,6 +151,9 @@ class CSIAttachController:
         return None
 
     def apply(self, operation: Order, outcome: MooringError | None) -> bool:
+        if outcome is not None and operation.name in self._woken:
+            # What it failed for may have come while it failed. Its rest begins when this returns, and ends with that.
+            asyncio.get_running_loop().call_soon(self._reconciler.resume, operation.name)
         return outcome is None
 
     # -- carrying out ----------------------------------------------------------------------------------------------
@@ -161,10 +163,9 @@ class CSIAttachController:
         context: dict[str, str] = {}
         abilities = await driver.controller_capabilities()
         if abilities.publishes:
-            volume = self._volume(attachment, what)
-            self._refuse_leaving(attachment, what)
-            secrets = self._secrets.of(source_of(volume).controller_publish_secret_ref, what)
-            node_id = self._node_id(attachment, what)
+            volume = await self._volume(attachment, what, leaving=False)
+            secrets = await self._secrets.of(source_of(volume).controller_publish_secret_ref, what)
+            node_id = await self._node_id(attachment, what)
             context = await driver.controller.publish(publish_request(volume, node_id, abilities, secrets))
         status = {"attached": True, "attachmentMetadata": context, "attachError": None}
         await self._patch(attachment, {"status": status}, subresource="status")
@@ -174,14 +175,14 @@ class CSIAttachController:
         mark, known = finalizer(driver.name), attachment.metadata.annotations
         if mark in attachment.metadata.finalizers and HANDLE in known and NODE_ID in known:
             return attachment
-        source = source_of(self._volume(attachment, what))
+        source = source_of(await self._volume(attachment, what))
         merge = {
             "metadata": {
                 "resourceVersion": attachment.metadata.resource_version,
                 "finalizers": [*(each for each in attachment.metadata.finalizers if each != mark), mark],
                 "annotations": {
                     HANDLE: source.volume_handle,
-                    NODE_ID: self._node_id(attachment, what),
+                    NODE_ID: await self._node_id(attachment, what),
                 },
             }
         }
@@ -192,40 +193,43 @@ class CSIAttachController:
         if (await driver.controller_capabilities()).publishes:
             handle = attachment.metadata.annotations.get(HANDLE)
             if handle is None:  # somebody else wrote the order, and had begun with it
-                handle = source_of(self._volume(attachment, what)).volume_handle
-            node_id = self._node_id(attachment, what)
-            await driver.controller.unpublish(unpublish_request(handle, node_id, self._detach_secrets(attachment)))
+                handle = source_of(await self._volume(attachment, what)).volume_handle
+            node_id = await self._node_id(attachment, what)
+            secrets = await self._detach_secrets(attachment)
+            await driver.controller.unpublish(unpublish_request(handle, node_id, secrets))
         mark = finalizer(driver.name)
         left = [each for each in attachment.metadata.finalizers if each != mark]
-        await self._patch(attachment, {"metadata": {"finalizers": left}})
+        version = attachment.metadata.resource_version  # what others have let go of meanwhile must not come back
+        await self._patch(attachment, {"metadata": {"resourceVersion": version, "finalizers": left}})
 
-    def _detach_secrets(self, attachment: VolumeAttachment) -> dict[str, str]:
-        """Without its PersistentVolume or its Secret a volume is detached all the same, if the driver lets it."""
+    async def _detach_secrets(self, attachment: VolumeAttachment) -> dict[str, str]:
+        """Without its PersistentVolume or its Secret a volume is detached all the same, if the driver lets it.
+
+        So it is where they may not be read: a node may no more, once its last pod with the volume has gone.
+        """
         try:
             what = f"cannot detach for {attachment.metadata.name!r}"
-            volume = self._volume(attachment, what)
-            return self._secrets.of(source_of(volume).controller_publish_secret_ref, what)
-        except NotYet:
+            volume = await self._volume(attachment, what)
+            return await self._secrets.of(source_of(volume).controller_publish_secret_ref, what)
+        except (NotYet, Forbidden):
             return {}
 
-    def _volume(self, attachment: VolumeAttachment, what: str) -> PersistentVolumeSpec:
+    async def _volume(self, attachment: VolumeAttachment, what: str, *, leaving: bool = True) -> PersistentVolumeSpec:
+        """The volume as its driver knows it; with `leaving`, also one that is being deleted."""
         source = attachment.spec.source
         if source.inline_volume_spec is not None:
             return source.inline_volume_spec
-        found = self._volumes.indexer.get_by_key(source.persistent_volume_name or "")
+        found = await self._objects.volume(source.persistent_volume_name or "")
         spec = csi_spec(found) if found is not None else None
+        if not leaving and found is not None and found.metadata.deletion_timestamp is not None:
+            raise NotYet(what, why=f"PersistentVolume {found.metadata.name!r} is being deleted")
         if spec is None:
             raise NotYet(what, why=f"there is no PersistentVolume {source.persistent_volume_name!r} of a CSI driver")
         return spec
 
-    def _refuse_leaving(self, attachment: VolumeAttachment, what: str) -> None:
-        found = self._volumes.indexer.get_by_key(attachment.spec.source.persistent_volume_name or "")
-        if found is not None and found.metadata.deletion_timestamp is not None:
-            raise NotYet(what, why=f"PersistentVolume {found.metadata.name!r} is being deleted")
-
-    def _node_id(self, attachment: VolumeAttachment, what: str) -> str:
+    async def _node_id(self, attachment: VolumeAttachment, what: str) -> str:
         """What the driver calls the node, from the CSINode, else as it was when the volume was to be attached."""
-        node = self._nodes.indexer.get_by_key(attachment.spec.node_name)
+        node = await self._objects.csi_node(attachment.spec.node_name)
         entries = node.spec.drivers if node is not None else ()
         found = next((each.node_id for each in entries if each.name == attachment.spec.attacher), "")
         found = found or attachment.metadata.annotations.get(NODE_ID, "")

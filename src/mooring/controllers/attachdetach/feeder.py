@@ -15,6 +15,7 @@ from mooring.kube.objects.node import Node
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import PersistentVolume, VolumeAttachment
 from mooring.world.names import PodUid, VolumeName
+from mooring.world.pod_life import may_run_containers
 from mooring.world.presence import Presence
 
 log = logging.getLogger(__name__)
@@ -80,8 +81,8 @@ class WorldFeeder:
         """A pod came or changed, or something that its volumes depend on did."""
         if not pod.spec.node_name:
             return
-        if pod_volumes.is_terminated(pod):
-            self.pod_gone(pod)
+        if not may_run_containers(pod):
+            self.pod_gone(pod)  # that its node has unmounted them is proven before they are detached
         elif pod.spec.volumes and self._desired.is_managed(pod.spec.node_name):
             self._want(pod)
 

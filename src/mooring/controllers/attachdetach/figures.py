@@ -9,12 +9,13 @@ from mooring.controllers.attachdetach.actual import ActualStateOfWorld
 from mooring.controllers.attachdetach.caches import ClusterCaches
 from mooring.controllers.attachdetach.desired import DesiredStateOfWorld
 from mooring.controllers.attachdetach.pod_volumes import Resolved, plugin_label
+from mooring.world.pod_life import may_run_containers
 
 
 def volumes_in_use(caches: ClusterCaches) -> Iterator[tuple[str, str]]:
     """Node and plugin of each volume that a scheduled pod needs attached."""
     for pod in caches.pods.indexer.list():
-        if pod.spec.node_name and not pod_volumes.is_terminated(pod):
+        if pod.spec.node_name and may_run_containers(pod):
             for found in pod_volumes.resolve_all(pod, caches).values():
                 if isinstance(found, Resolved):
                     yield pod.spec.node_name, plugin_label(found.name, found.spec)

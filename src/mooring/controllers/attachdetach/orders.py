@@ -23,7 +23,7 @@ class ApiAttachmentOrders:
         self._api = api
         self._informer = factory.informer(VOLUME_ATTACHMENT)
         self._waiters = Waiters()
-        self._ordered: dict[str, int] = {}  # versions of own writes that the cache need not show yet
+        self._ordered: dict[str, int] = {}  # versions of own writes of which the cache need not know yet
         self._informer.add_event_handler(
             Handler(
                 on_add=lambda each, is_initial: self._waiters.notify(each.metadata.name),
@@ -35,6 +35,19 @@ class ApiAttachmentOrders:
     def _gone(self, attachment: VolumeAttachment) -> None:
         self._ordered.pop(attachment.metadata.name, None)
         self._waiters.notify(attachment.metadata.name)
+
+    def _is_behind(self, name: str) -> bool:
+        """Whether the cache may show what was there before an own write.
+
+        It has one version as a whole: what it does not show once it has got beyond the write is gone.
+        """
+        written = self._ordered.get(name)
+        if written is None:
+            return False
+        if int(self._informer.resource_version or 0) < written:
+            return True
+        del self._ordered[name]
+        return False
 
     async def order(self, attachment: VolumeAttachment) -> None:
         name = attachment.metadata.name
@@ -50,19 +63,15 @@ class ApiAttachmentOrders:
         except NotFound:
             self._ordered.pop(name, None)
             return
-        if written.metadata.finalizers:
+        if written is not None and written.metadata.finalizers:
             self._ordered[name] = int(written.metadata.resource_version)
         else:
-            self._ordered.pop(name, None)  # it is gone: the event that tells so may have come before this answer
+            self._ordered.pop(name, None)  # it is gone with this
 
     async def until(self, name: str, answer: Callable[[VolumeAttachment | None], T | None], timeout: float) -> T:
-        """Asks only what the cache shows after own writes: before, it may still show what was there then."""
+        """Asks only what the cache shows after own writes, the events of which may come before their answers."""
 
         def ask() -> T | None:
-            known = self._informer.indexer.get_by_key(name)
-            written = self._ordered.get(name)
-            if written is not None and (known is None or int(known.metadata.resource_version) < written):
-                return None
-            return answer(known)
+            return None if self._is_behind(name) else answer(self._informer.indexer.get_by_key(name))
 
         return await self._waiters.until(name, ask, timeout=timeout)

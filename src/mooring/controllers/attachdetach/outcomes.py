@@ -102,6 +102,7 @@ class Outcomes:
         log.warning("%s", error)
         if outcome.asked:
             self._actual.mark(operation.volume, None, operation.node, Presence.UNCERTAIN)
+            self._actual.note_kept(operation.volume, operation.node)
         elif isinstance(error, InUse):
             self._actual.add_to_report(operation.volume, operation.node)  # nothing was done, and the node needs it
 

@@ -170,6 +170,8 @@ class _Planning:
         elif node.writing or not node.written.sure or node.written.lists(self.name):
             self._wait(attachment.node, "the node has not been told yet that the volume will go")
         else:
+            if attachment.kept:
+                self.stuck.add(attachment.node)
             counted = Forced.TIMEOUT if expired else Forced.OUT_OF_SERVICE if node.out_of_service else None
             # On a node that is ready, only a live look proves that nothing is mounted; after the longest wait, too.
             self.operations.append(
@@ -197,17 +199,22 @@ class _Planning:
                 self.operations.append(Restore(volume=self.name, node=wanted.node, exclusive=self.exclusive))
             return
         others = tuple(sorted(self.attachments.keys() - {wanted.node}))
-        if self.exclusive and others:
+        if self.exclusive and others and not (held is not None and self._all_in_doubt()):
             # In doubt counts as attached: nothing proves yet that the other node cannot write to it.
             self._wait(wanted.node, f"the volume is or may be attached to node {others[0]!r}")
             if not wanted.multi_attach_told and self.stuck & set(others):
                 self.operations.append(TellMultiAttach(volume=self.name, node=wanted.node, others=others))
-        elif self.exclusive and any(isinstance(each, Attach) for each in self.operations):
+        elif self.exclusive and held is None and any(isinstance(each, Attach) for each in self.operations):
             self._wait(wanted.node, "the volume is being attached to another node")
         else:
             self.operations.append(
                 Attach(volume=self.name, node=wanted.node, spec=wanted.spec, exclusive=self.exclusive)
             )
+
+    def _all_in_doubt(self) -> bool:
+        """Whether all that may have it want it, and none is known to: then none lets go, and each is asked in turn."""
+        held = self.attachments.values()
+        return all(each.presence is Presence.UNCERTAIN and each.node in self.wanted for each in held)
 
     def _wait(self, node: str, why: str) -> None:
         self.waits.append(Wait(node, why))

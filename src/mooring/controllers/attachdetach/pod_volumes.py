@@ -13,11 +13,10 @@ from mooring.errors import Refused
 from mooring.kube.objects.pod import Pod
 from mooring.kube.objects.storage import CSIDriver, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.kube.objects.volumes import Volume
+from mooring.plugins import fc_disks, iscsi_disk
+from mooring.plugins.iscsi_places import NAME as ISCSI
 from mooring.world.names import PluginName, VolumeName, shared_volume_name, split_volume_name
 from mooring.world.spec import VolumeSpec
-
-_ENDED = frozenset({"Succeeded", "Failed"})
-_SHARED = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 
 class Lookups(Protocol):
@@ -32,7 +31,7 @@ class Lookups(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A pod's volume that must be attached."""
+    """A pod's volume that must be attached, or is told to be before a node mounts it."""
 
     name: VolumeName
     spec: VolumeSpec
@@ -85,7 +84,7 @@ def _claimed(pod: Pod, volume: Volume, key: str, around: Lookups) -> PersistentV
     claim = around.claim(key)
     if claim is None:
         return f"there is no PersistentVolumeClaim {key!r}"
-    if volume.ephemeral is not None and not _is_controlled_by(claim, pod):
+    if volume.ephemeral is not None and not claim.metadata.is_controlled_by(pod.metadata.uid):
         return f"PersistentVolumeClaim {key!r} was not made for pod {pod.key!r}"
     if claim.status.phase != "Bound" or not claim.spec.volume_name:
         return f"PersistentVolumeClaim {key!r} is not bound"
@@ -98,16 +97,15 @@ def _claimed(pod: Pod, volume: Volume, key: str, around: Lookups) -> PersistentV
     return found
 
 
-def _is_controlled_by(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
-
-
 def _as_attachable(spec: VolumeSpec, pod: Pod, around: Lookups) -> Resolution:
     if migration.translator_of(spec) is not None:
         try:
             spec = migration.to_csi(spec, namespace=pod.metadata.namespace)
         except Refused as error:
             return Unresolved(error.why)
+    disk = _network_disk(spec)
+    if disk is not None:
+        return disk
     source = spec.persistent_volume.spec.csi if spec.persistent_volume is not None else None
     if source is None:
         return _NOT_ATTACHABLE  # also a CSI volume that is written in the pod: those are never attached
@@ -115,6 +113,19 @@ def _as_attachable(spec: VolumeSpec, pod: Pod, around: Lookups) -> Resolution:
     if driver is not None and not driver.spec.attach_required:
         return _NOT_ATTACHABLE
     return Resolved(name=unique_name(Identity(driver=source.driver, handle=source.volume_handle)), spec=spec)
+
+
+def _network_disk(spec: VolumeSpec) -> Resolution | None:
+    """A disk on a network. Nodes attach it while they mount it, as soon as they are told that they have it."""
+    iscsi, fc = iscsi_disk.source_of(spec), fc_disks.source_of(spec)
+    if iscsi is not None:
+        return Resolved(name=shared_volume_name(ISCSI, iscsi_disk.backing_name(iscsi)), spec=spec)
+    if fc is None:
+        return None
+    backing = fc_disks.backing_name(fc)
+    if not backing:
+        return Unresolved("it names neither target WWNs with a LUN nor WWIDs")
+    return Resolved(name=shared_volume_name(fc_disks.NAME, backing), spec=spec)
 
 
 def unique_name(identity: Identity) -> VolumeName:
@@ -151,16 +162,4 @@ def ordered(attachment: VolumeAttachment, around: Lookups) -> Resolved | None:
 
 def may_attach_to_many(spec: VolumeSpec | None) -> bool:
     """Whether several nodes may have a volume at once; one that is known by its name alone is given the benefit."""
-    volume = spec.persistent_volume if spec is not None else None
-    if volume is None or not volume.spec.access_modes:
-        return True
-    return bool(_SHARED & set(volume.spec.access_modes))
-
-
-def is_terminated(pod: Pod) -> bool:
-    """Whether a pod needs its volumes no more, because it has ended.
-
-    One that is being deleted needs them until its object goes: containers may run to the last, and a node lets the
-    object go only when all volumes of the pod are unmounted.
-    """
-    return pod.status.phase in _ENDED
+    return spec is None or not spec.is_for_one_node

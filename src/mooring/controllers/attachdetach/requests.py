@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mooring.csi import migration
-from mooring.csi.access_modes import READ_WRITE_ONCE, READ_WRITE_ONCE_POD, Mode
+from mooring.csi.access_modes import READ_WRITE_ONCE, READ_WRITE_ONCE_POD
 from mooring.csi.controller import ControllerCapabilities
 from mooring.errors import Refused
 from mooring.kube.objects.storage import CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec
-from mooring.stubs import csi_pb2 as csi
+from mooring.rpc import csi
 from mooring.world.spec import VolumeSpec
 
 
 def access_mode(modes: Sequence[str], *, multi_writer: bool) -> csi.VolumeCapability.AccessMode.Mode.ValueType:
     """The one mode that stands for all modes of a volume; `Refused` for modes that do not go together."""
+    mode = csi.VolumeCapability.AccessMode
     asked, what = set(modes), f"cannot tell a driver the access modes {', '.join(modes) or 'of a volume without any'}"
     if READ_WRITE_ONCE_POD in asked:
         if len(asked) > 1:
             raise Refused(what, why="ReadWriteOncePod goes with no other mode")
-        return Mode.SINGLE_NODE_SINGLE_WRITER if multi_writer else Mode.SINGLE_NODE_WRITER
+        return mode.SINGLE_NODE_SINGLE_WRITER if multi_writer else mode.SINGLE_NODE_WRITER
     if "ReadWriteMany" in asked:
-        return Mode.MULTI_NODE_MULTI_WRITER
+        return mode.MULTI_NODE_MULTI_WRITER
     if {"ReadOnlyMany", READ_WRITE_ONCE} <= asked:
         raise Refused(what, why="CSI has no mode for ReadOnlyMany together with ReadWriteOnce")
     if "ReadOnlyMany" in asked:
-        return Mode.MULTI_NODE_READER_ONLY
+        return mode.MULTI_NODE_READER_ONLY
     if READ_WRITE_ONCE in asked:
-        return Mode.SINGLE_NODE_MULTI_WRITER if multi_writer else Mode.SINGLE_NODE_WRITER
+        return mode.SINGLE_NODE_MULTI_WRITER if multi_writer else mode.SINGLE_NODE_WRITER
     raise Refused(what, why="none of them is known")
 
 

@@ -14,7 +14,12 @@ NAMES = ("attach-detach", "csi-attacher", "binder", "ephemeral", "expander")
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", required=True, help="How to reach the API server, and as whom.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    envvar="KUBECONFIG",
+    help="How to reach the API server, and as whom [as a pod of the cluster finds it].",
+)
 @click.option(
     "--controllers",
     metavar="LIST",
@@ -35,7 +40,7 @@ NAMES = ("attach-detach", "csi-attacher", "binder", "ephemeral", "expander")
 @click.pass_context
 def controller(
     context: click.Context,
-    kubeconfig: str,
+    kubeconfig: str | None,
     controllers: str,
     leader_elect: bool,
     lease: str,
@@ -49,6 +54,7 @@ def controller(
     import asyncio  # noqa: PLC0415 - as all below, not for --help
 
     from mooring.daemon.controller import Options  # noqa: PLC0415
+    from mooring.host import open_files  # noqa: PLC0415
     from mooring.kube import kubeconfig as kubeconfigs  # noqa: PLC0415
     from mooring.registration.static_sockets import socket_path  # noqa: PLC0415
 
@@ -59,8 +65,10 @@ def controller(
         csi_sockets=[socket_path(os.path.abspath(each) if "://" not in each else each) for each in sockets],
         metrics_address=_address(metrics_address) if metrics_address is not None else None,
     )
-    access = kubeconfigs.load(kubeconfig)
+    access = kubeconfigs.load(kubeconfig) if kubeconfig else kubeconfigs.in_cluster(os.environ)
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    open_files.raise_limit()
 
     async def run() -> None:
         from mooring.daemon.controller_process import serve  # noqa: PLC0415

@@ -7,7 +7,7 @@ import fcntl
 import os
 import platform
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,6 +57,13 @@ def csi() -> None:
 @click.option("--max-volumes", metavar="N", type=click.IntRange(min=0), default=0, help="How many may be attached.")
 @click.option("--capacity", metavar="SIZE", type=Size(), help="How large all volumes may be together, such as 10Gi.")
 @click.option("--register", metavar="DIR", help="Make the driver known in this plugin registry.")
+@click.option(
+    "--also-node",
+    "others",
+    metavar="ID,SOCKET[,DIR]",
+    multiple=True,
+    help="Another node that volumes can be attached to, its socket and its plugin registry; may be repeated.",
+)
 def serve_loop(
     endpoint: str,
     state: str,
@@ -66,6 +73,7 @@ def serve_loop(
     max_volumes: int,
     capacity: int | None,
     register: str | None,
+    others: tuple[str, ...],
 ) -> None:
     """Serve a CSI driver whose volumes are files on loop devices, until SIGTERM or Ctrl-C.
 
@@ -81,16 +89,31 @@ def serve_loop(
     if _driver_name.fullmatch(name) is None:
         why = "it must have at most 63 letters, digits, dashes and dots, with a letter or digit at both ends"
         raise InvalidInput(f"cannot use {name!r} as the name of a driver", why=why, place="--name")
+    own = node_id or platform.node()
+    places = {own: (_socket(endpoint), register), **dict(_other_node(each) for each in others)}
+    if len(places) <= len(others):
+        raise InvalidInput("cannot serve a node twice", why="two have the same ID", place="--also-node")
     options = Options(
         state=os.path.realpath(state),
-        node_id=node_id or platform.node(),
+        node_id=own,
+        other_nodes=tuple(node for node in places if node != own),
         name=name,
         attach=attach,
         max_volumes=max_volumes,
         capacity=capacity,
     )
-    socket = os.path.abspath(endpoint.removeprefix("unix://").removeprefix("unix:"))
-    asyncio.run(_serve(options, socket, register))
+    asyncio.run(_serve(options, places))
+
+
+def _socket(endpoint: str) -> str:
+    return os.path.abspath(endpoint.removeprefix("unix://").removeprefix("unix:"))
+
+
+def _other_node(text: str) -> tuple[str, tuple[str, str | None]]:
+    node, *places = text.split(",")
+    if not node or len(places) not in (1, 2) or not all(places):
+        raise InvalidInput(f"cannot read {text!r}", why="ID,SOCKET or ID,SOCKET,DIR is expected", place="--also-node")
+    return node, (_socket(places[0]), places[1] if len(places) > 1 else None)
 
 
 @csi.command("create")
@@ -135,7 +158,8 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-async def _serve(options: Options, socket: str, registry: str | None) -> None:
+async def _serve(options: Options, places: Mapping[str, tuple[str, str | None]]) -> None:
+    """Serve each node at its socket, and make it known in its registry."""
     import asyncio  # noqa: PLC0415
     import logging  # noqa: PLC0415
     import signal  # noqa: PLC0415
@@ -153,8 +177,11 @@ async def _serve(options: Options, socket: str, registry: str | None) -> None:
     host = LinuxHost(deadline=_LONGEST_CALL)
     with _alone(options.state):
         driver = make_driver(options, host, LinuxBackingFiles())
-        async with serving(driver, socket), _registered(options.name, socket, registry):
-            click.echo(f"{options.name} serves at {socket}")
+        sockets = {node: socket for node, (socket, _) in places.items()}
+        async with serving(driver, sockets), contextlib.AsyncExitStack() as registrations:
+            for socket, registry in places.values():
+                await registrations.enter_async_context(_registered(options.name, socket, registry))
+            click.echo(f"{options.name} serves at {sockets[options.node_id]}")
             await stopped.wait()
 
 

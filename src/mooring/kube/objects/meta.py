@@ -36,6 +36,10 @@ class ObjectMeta(Value, frozen=True, kw_only=True):
     owner_references: tuple[OwnerReference, ...] = ()
     generate_name: str = ""
 
+    def is_controlled_by(self, uid: str) -> bool:
+        """Whether it was made for the object with this UID, and goes with it."""
+        return any(owner.controller and owner.uid == uid for owner in self.owner_references)
+
 
 class KubernetesObject(Value, frozen=True, kw_only=True):
     """An object with an identity. Subclasses set `api_version` and `kind` to their own."""

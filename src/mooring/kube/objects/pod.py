@@ -10,6 +10,9 @@ import msgspec
 from mooring.kube.objects.meta import KubernetesObject, LocalObjectReference, Unmodelled, Value
 from mooring.kube.objects.volumes import ObjectFieldSelector, ResourceFieldSelector, Volume
 
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of a pod in the API that only shows one which its node has from a manifest."""
+
 Quantities = Mapping[str, str | int | float]
 
 
@@ -129,6 +132,8 @@ class PodSpec(Value, frozen=True, kw_only=True):
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
     resources: ResourceRequirements | None = None
+    overhead: Quantities = {}
+    tolerations: tuple[Unmodelled, ...] = ()
     image_pull_secrets: tuple[LocalObjectReference, ...] = ()
 
     def all_containers(self) -> Iterator[Container]:

@@ -14,7 +14,7 @@ async def attach(context: OperationContext, operation: Attach) -> Outcome:
     if offer.attacher is None:
         raise Refused(f"cannot attach {operation.volume!r}", why="its plugin does not attach volumes")
     await context.note(operation, offer, spec, path="")
-    device_path = await offer.attacher.attach(spec)
+    device_path = await offer.attacher.attach(spec) or context.told_device(operation.volume)
     return Outcome(result=Result.DONE, device_path=device_path, spec=spec)
 
 

@@ -17,10 +17,9 @@ from mooring.plugins.interface import NodeFacts, Offer
 from mooring.plugins.manager import VolumePluginManager
 from mooring.world.actual import ActualStateOfWorld, ActualVolume
 from mooring.world.changes import Listener
-from mooring.world.desired import DesiredMount, DesiredStateOfWorld, DesiredVolume
+from mooring.world.desired import DesiredStateOfWorld, DesiredVolume
 from mooring.world.names import VolumeName
-from mooring.world.operations import VolumeOperation, kind_of, pod_of
-from mooring.world.selinux import mount_label
+from mooring.world.operations import Mount, Stage, VolumeOperation, kind_of, pod_of
 from mooring.world.spec import VolumeSpec
 
 
@@ -40,6 +39,7 @@ class OperationContext:
     claims: Claims
     claim_status: ClaimStatus
     tell: Listener
+    told_device: Callable[[VolumeName], str] = lambda name: ""  # by whoever attaches to this node, if others do
     growth_failures: set[VolumeName] = field(default_factory=set)  # volumes whose growth was refused before
     sub_path_locks: PodLocks = field(default_factory=PodLocks)
 
@@ -51,6 +51,8 @@ class OperationContext:
             return
         held = self.actual.volumes.get(operation.volume)
         volume = self.desired.volumes[operation.volume]
+        there = held.label if held is not None else None
+        label = volume.label if isinstance(operation, Stage | Mount) else there
         intent = Intent(
             volume=operation.volume,
             plugin=volume.plugin,
@@ -60,6 +62,7 @@ class OperationContext:
             path=path,
             device_path=held.device_path if held is not None else "",
             owner=owner,
+            label=label or "",
         )
         try:
             await self.intents.note(intent)
@@ -68,10 +71,6 @@ class OperationContext:
             where = f" at {error.filename}" if error.filename else ""
             next_step = "Make room or the disk writable; it is tried again by itself"
             raise NotYet(what, why=f"{error.strerror or error}{where}", next_step=next_step) from error
-
-    def label(self, wish: DesiredMount) -> str:
-        """The SELinux label to mount a volume with, on a machine that has any."""
-        return mount_label(wish.pod, wish.outer_names, wish.spec) if self.node().selinux else ""
 
     def wish(self, name: VolumeName) -> tuple[DesiredVolume, VolumeSpec, Offer]:
         """A wanted volume, the spec of its first pod, and what its plugin offers."""

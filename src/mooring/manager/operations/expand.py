@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.errors import Doubtful, Infeasible, InUse, MooringError, NotYet, Refused, Unsupported
 from mooring.kube.objects.storage import PersistentVolumeClaim
@@ -18,8 +18,7 @@ from mooring.world.outcomes import Outcome
 from mooring.world.presence import Result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grown:
+class Grown(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a volume's size afterwards."""
 
     size: int = 0

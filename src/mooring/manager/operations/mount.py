@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mooring.errors import Doubtful, NotYet, Refused
 from mooring.host.interface import Host, Risk
@@ -19,6 +20,7 @@ from mooring.world.desired import DesiredMount, DesiredVolume
 from mooring.world.names import PodUid
 from mooring.world.operations import Mount, Unmount
 from mooring.world.outcomes import Outcome
+from mooring.world.planner import wants
 from mooring.world.pod_facts import FsGroupMode, fs_group, fs_group_mode, fs_group_policy, fs_user
 from mooring.world.presence import Presence, Result
 from mooring.world.spec import VolumeSpec
@@ -44,7 +46,7 @@ async def mount(context: OperationContext, operation: Mount) -> Outcome:
     if not operation.refresh and offer.leaves_traces_elsewhere:
         await context.note(operation, offer, wish.spec, offer.mounter.path(operation.pod, wish.spec), wish.pod.key)
         _, wish = _wanted(context, operation)
-    request = _request(context, operation, wish, before)
+    request = _request(context, operation, wish, before, label=volume.label or "")
     if not operation.refresh:
         what = f"cannot mount volume {wish.spec.name!r}"
         context.expected.refuse_cover(offer.mounter.path(operation.pod, wish.spec), what)
@@ -89,7 +91,9 @@ def _wanted(context: OperationContext, operation: Mount) -> tuple[DesiredVolume,
     return volume, wish
 
 
-def _request(context: OperationContext, operation: Mount, wish: DesiredMount, before: ActualMount | None) -> Setup:
+def _request(
+    context: OperationContext, operation: Mount, wish: DesiredMount, before: ActualMount | None, *, label: str
+) -> Setup:
     held = context.actual.volumes.get(operation.volume)
     group = fs_group(wish.pod)
     asks = group is not None and not operation.refresh  # what is mounted keeps its ways
@@ -104,7 +108,7 @@ def _request(context: OperationContext, operation: Mount, wish: DesiredMount, be
         size_limit=wish.size_limit,
         stage_path=held.stage_path if held is not None else "",
         device_path=held.device_path if held is not None else "",
-        label=context.label(wish),
+        label=label,
         refresh=operation.refresh,
         reconstructed=before is not None and before.reconstructed,
     )
@@ -113,7 +117,7 @@ def _request(context: OperationContext, operation: Mount, wish: DesiredMount, be
 def check_spec(spec: VolumeSpec, offer: Offer, node: NodeFacts) -> None:
     """Refuse what this node or the volume's plugin cannot do, before anything is touched."""
     what = f"cannot mount volume {spec.name!r}"
-    if spec.persistent_volume is not None and not matches_node(spec.persistent_volume, node.labels):
+    if spec.persistent_volume is not None and not matches_node(spec.persistent_volume, node.name, node.labels):
         raise Refused(
             what,
             why="no matching NodeSelectorTerms: the volume's node affinity does not admit this node",
@@ -160,10 +164,11 @@ def refuse_mounts_below(host: Host, path: str, what: str) -> None:
 
 
 def _refuse_wanted(context: OperationContext, operation: Unmount) -> None:
-    if context.desired.mount(operation.pod, operation.volume) is not None:
+    name = operation.volume
+    if wants(context.desired.volumes.get(name), context.actual.volumes.get(name), operation.pod):
         # The wish came back while the operation waited for its turn to run.
         raise NotYet("nothing to unmount", why="the pod wants the volume again")
-    if context.desired.problems(operation.pod):
+    if context.desired.is_in_doubt(operation.pod):
         raise NotYet("nothing to unmount yet", why="the pod is known again, and what it wants cannot be worked out")
 
 

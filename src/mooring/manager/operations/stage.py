@@ -29,8 +29,7 @@ async def stage(context: OperationContext, operation: Stage) -> Outcome:
         raise Doubtful(error.what, why=error.why, next_step=error.next_step) from error
     await context.note(operation, offer, spec, path=held.stage_path if held is not None else "")
     context.expected.refuse_cover(held.stage_path if held is not None else "", f"cannot stage volume {spec.name!r}")
-    first = volume.mounts[min(volume.mounts)]
-    wishes = StageWishes(fs_group=fs_group(first.pod), label=context.label(first))
+    wishes = StageWishes(fs_group=fs_group(volume.mounts[min(volume.mounts)].pod), label=volume.label or "")
     path = await offer.stager.stage(spec, held.device_path if held is not None else "", wishes)
     return Outcome(result=Result.DONE, path=path, spec=spec)
 

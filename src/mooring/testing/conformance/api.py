@@ -28,10 +28,10 @@ from mooring.kube.api import (
     WatchEvent,
     WatchOptions,
 )
-from mooring.kube.objects.kinds import CONFIG_MAP, NODE
+from mooring.kube.objects.kinds import CONFIG_MAP, NODE, POD
 from mooring.kube.objects.meta import ObjectMeta, OwnerReference
 from mooring.kube.objects.node import Node, NodeStatus
-from mooring.kube.objects.pod import ConfigMap
+from mooring.kube.objects.pod import ConfigMap, Container, Pod, PodSpec
 
 NAMESPACE = "default"
 FINALIZER = "mooring.test/hold"
@@ -97,6 +97,15 @@ class ApiConformance:
         await api.create(config_map(run))
         with pytest.raises(Conflict):
             await api.patch(CONFIG_MAP, NAMESPACE, run, {"metadata": {"uid": str(uuid.uuid4())}, "data": {"a": "b"}})
+
+    async def test_a_patch_of_the_status_for_another_uid_is_a_conflict(self, api: Api, run: str) -> None:
+        spec = PodSpec(containers=(Container(name="main", image="none"),))
+        await api.create(Pod(metadata=ObjectMeta(name=run, namespace=NAMESPACE), spec=spec))
+        patch = {"metadata": {"uid": str(uuid.uuid4())}, "status": {"phase": "Failed"}}
+        with pytest.raises(Conflict):
+            await api.patch(POD, NAMESPACE, run, patch, subresource="status")
+        left = await api.delete(POD, NAMESPACE, run, grace_period=0)
+        assert left is None or left.status.phase != "Failed"
 
     async def test_status_changes_only_through_its_subresource(self, api: Api, run: str) -> None:
         await api.create(Node(metadata=ObjectMeta(name=run), status=NodeStatus(volumes_in_use=("created",))))
@@ -174,12 +183,25 @@ class ApiConformance:
         with pytest.raises(NotFound):
             await api.get(CONFIG_MAP, NAMESPACE, run)
 
+    async def test_a_pod_on_a_node_is_gone_at_once_without_a_grace_period(self, api: Api, run: str) -> None:
+        spec = PodSpec(node_name="nowhere", containers=(Container(name="main", image="none"),))
+        pod = await api.create(Pod(metadata=ObjectMeta(name=run, namespace=NAMESPACE), spec=spec))
+        wrong = Preconditions(uid=str(uuid.uuid4()))
+        with pytest.raises(Conflict):
+            await api.delete(POD, NAMESPACE, run, preconditions=wrong, grace_period=0)
+        await api.delete(POD, NAMESPACE, run, preconditions=Preconditions(uid=pod.metadata.uid), grace_period=0)
+        with pytest.raises(NotFound):
+            await api.get(POD, NAMESPACE, run)
+
     async def test_a_finalizer_holds_a_deleted_object_until_it_is_removed(self, api: Api, run: str) -> None:
         await api.create(config_map(run, finalizers=(FINALIZER,)))
-        assert (await api.delete(CONFIG_MAP, NAMESPACE, run)).metadata.deletion_timestamp
+        left = await api.delete(CONFIG_MAP, NAMESPACE, run)
+        assert left is not None
+        assert left.metadata.deletion_timestamp
         held = await api.get(CONFIG_MAP, NAMESPACE, run)
         assert held.metadata.deletion_timestamp
         again = await api.delete(CONFIG_MAP, NAMESPACE, run)
+        assert again is not None
         assert again.metadata.deletion_timestamp == held.metadata.deletion_timestamp
         await api.patch(CONFIG_MAP, NAMESPACE, run, {"metadata": {"finalizers": None}})
         with pytest.raises(NotFound):

@@ -88,6 +88,37 @@ class LookingConformance:
         with pytest.raises(NotADirectoryError):
             host.names_in(file)
 
+    def test_links_are_told_from_everything_else(self, host: Host, place: str) -> None:
+        write(host, place, "file")
+        host.make_directory(f"{place}/directory", 0o755)
+        host.make_link("directory", f"{place}/link")
+        assert host.links_in(place) == {"file": False, "directory": False, "link": True}
+        with pytest.raises(NotADirectoryError):
+            host.links_in(f"{place}/file")
+
+    def test_a_directory_holds_files_only_if_it_holds_nothing_else(self, host: Host, place: str) -> None:
+        host.make_directory(f"{place}/of", 0o755)
+        write(host, f"{place}/of", "a", b"one")
+        write(host, f"{place}/of", "b", b"")
+        assert host.holds_files(f"{place}/of", {"a": b"one", "b": b""})
+        for others in (
+            {"a": b"one"},
+            {"a": b"one", "b": b"", "c": b""},
+            {"a": b"on", "b": b""},
+            {"a": b"ones", "b": b""},
+        ):
+            assert not host.holds_files(f"{place}/of", others)
+
+    def test_links_and_directories_are_no_files_that_a_directory_holds(self, host: Host, place: str) -> None:
+        assert not host.holds_files(f"{place}/missing", {})
+        assert not host.holds_files(write(host, place, "file", b"one"), {})
+        host.make_directory(f"{place}/of", 0o755)
+        host.make_link("../file", f"{place}/of/a")
+        assert not host.holds_files(f"{place}/of", {"a": b"one"})
+        host.remove_file(f"{place}/of/a")
+        host.make_directory(f"{place}/of/a", 0o755)
+        assert not host.holds_files(f"{place}/of", {"a": b""})
+
     def test_reading_nothing_and_a_directory_are_errors(self, host: Host, place: str) -> None:
         with pytest.raises(FileNotFoundError):
             host.read_file(f"{place}/missing")

@@ -127,11 +127,11 @@ class DriverPlugin:
         if facts is not None and facts.kind is FileKind.DIRECTORY:
             await self._run(lambda: self._host.remove_directory(place), f"remove {place}")
 
-    async def _run(self, call: Callable[[], None], what: str) -> None:
+    async def _run(self, call: Callable[[], object], what: str) -> None:
         await _without_refusal(self._host.run(call, risk=Risk.CHEAP, what=what))
 
 
-async def _without_refusal(call: Awaitable[None]) -> None:
+async def _without_refusal(call: Awaitable[object]) -> None:
     """What the plugin does beside its driver's work says nothing of the volume when it is refused."""
     try:
         await call

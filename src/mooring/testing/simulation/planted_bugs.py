@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mooring.engine.reconciler import Reconciler
 from mooring.host import atomic_writer
@@ -86,7 +87,7 @@ def _lose_refreshes() -> AbstractContextManager[None]:
 
 # -- doing -----------------------------------------------------------------------------------------------------------
 def _delete_through_foreign_mounts() -> AbstractContextManager[None]:
-    def dismantle(host: Host, path: str, ready: str) -> None:
+    def dismantle(host: Host, path: str, ready: str, *, may_have_quota: bool = False) -> None:
         if host.look(ready) is not None:
             host.remove_tree(ready)
         if host.look(path) is not None:

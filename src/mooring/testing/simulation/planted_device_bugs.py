@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
+from msgspec import structs
+
 from mooring.engine.pending import Slot
 from mooring.errors import NotYet
 from mooring.manager import volume_subject
@@ -96,7 +98,7 @@ def _take_every_start_for_a_boot() -> AbstractContextManager[None]:
 def _forget_failed_unstages() -> AbstractContextManager[None]:
     def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> ActualVolume:
         after = outcomes.apply_outcome(actual, operation, outcome)
-        return replace(after, stage=Presence.ABSENT) if isinstance(operation, Unstage) else after
+        return structs.replace(after, stage=Presence.ABSENT) if isinstance(operation, Unstage) else after
 
     return swapped(volume_subject, "apply_outcome", apply_outcome)
 
@@ -104,7 +106,7 @@ def _forget_failed_unstages() -> AbstractContextManager[None]:
 def _lose_device_paths() -> AbstractContextManager[None]:
     def apply_outcome(actual: ActualVolume, operation: VolumeOperation, outcome: Outcome) -> ActualVolume:
         after = outcomes.apply_outcome(actual, operation, outcome)
-        return replace(after, device_path="") if isinstance(operation, Unstage) else after
+        return structs.replace(after, device_path="") if isinstance(operation, Unstage) else after
 
     return swapped(volume_subject, "apply_outcome", apply_outcome)
 
@@ -158,7 +160,7 @@ def _unmount_what_cannot_be_worked_out() -> Iterator[None]:
     original = planner._held
 
     def held(actual: ActualVolume, gates: Gates, pod: PodUid | None) -> planner.Reason | None:
-        return original(actual, replace(gates, pods_in_doubt=frozenset()), pod)
+        return original(actual, structs.replace(gates, pods_in_doubt=frozenset()), pod)
 
     with swapped(planner, "_held", held), swapped(mounting, "_refuse_wanted", lambda *_: None):
         yield

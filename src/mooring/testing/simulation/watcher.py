@@ -15,6 +15,7 @@ from mooring.world.changes import (
     Change,
     Finished,
     ForceCleaned,
+    Labelled,
     Noticed,
     Owned,
     ProblemArose,
@@ -133,6 +134,8 @@ class Watcher:
                 self.journal.note("notice", f"{change.pod.key} {change.volume}: {change.message}")
             case Owned():
                 self.journal.note("owned", f"{change.pod.key} {change.volume}: {change.progress}")
+            case Labelled():
+                self.journal.note("labelled", f"{change.spec.name}: {change.decision}")
             case _:
                 assert_never(change)
 
