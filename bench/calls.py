@@ -74,7 +74,9 @@ def count(floor: str | None) -> dict[str, UpAndDown]:
 
 
 def _measured(scenario: str) -> Command:
-    return lambda root, pods: [sys.executable, "-m", "bench.measure", scenario, "mooring", root, str(pods)]
+    # The process that work is shared with is there in all runs, and its start in no figure.
+    measure = [sys.executable, "-m", "bench.measure", scenario, "mooring"]
+    return lambda root, pods: ["env", "MOORING_SHARE_WORK=always", *measure, root, str(pods)]
 
 
 def _peer(*flags: str) -> Command:

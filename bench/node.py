@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -11,10 +12,9 @@ from dataclasses import dataclass
 from bench import floor
 from bench.programs import DRIVER
 from mooring.csi.drivers import Drivers
-from mooring.daemon.building import build_manager
+from mooring.daemon.building import build_manager, make_host
 from mooring.daemon.csi_parts import driver_changed
 from mooring.daemon.serve import settle_collector
-from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
 from mooring.kube.local_store import LocalStore, utc_now
 from mooring.kube.objects.meta import KubernetesObject, ObjectMeta, ObjectReference
@@ -140,9 +140,10 @@ async def running_node(root: str, *, heard: bool = True) -> AsyncIterator[BenchN
     objects.put(config_map(floor.CONFIG))
     objects.put(Secret(metadata=ObjectMeta(name="passwords", namespace=NAMESPACE), data=floor.SECRET))
     facts = NodeFacts(name="bench", memory=GIBIBYTE, cpu_milli=2000)
-    settings = Settings(root=root, node_name="bench")
+    settings = Settings(root=root, node_name="bench", share_work=os.environ.get("MOORING_SHARE_WORK", "auto"))
+    host = make_host(settings)
     drivers = Drivers(timeout=settings.csi_timeout)
-    manager = build_manager(settings, LinuxHost(), objects, lambda: facts, drivers=drivers)
+    manager = build_manager(settings, host, objects, lambda: facts, drivers=drivers)
     drivers.changed = lambda name: driver_changed(manager, name)
     store = LocalStore()
     journal = Journal(paths.history_file, size=settings.journal_size, soon=loop.call_soon)
@@ -164,3 +165,4 @@ async def running_node(root: str, *, heard: bool = True) -> AsyncIterator[BenchN
             await drivers.close()
             journal.close()
             await store.close()
+            host.close()

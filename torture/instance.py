@@ -21,20 +21,19 @@ class Stuck(AssertionError):
 
 
 class Instance:
-    """A root directory with manifests, and the daemon on it when one runs."""
+    """A root directory with manifests, and the daemon on it when one runs, which may share its work."""
 
-    def __init__(self, root: Path, manifests: Path) -> None:
-        self.root, self.manifests = root, manifests
+    def __init__(self, root: Path, manifests: Path, *, share_work: str) -> None:
+        self.root, self.manifests, self._share_work = root, manifests, share_work
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, faults: Mapping[str, str] | None = None) -> None:
         """Start the daemon; it may die at any time from now on."""
         assert self._process is None
         command = [*_MOORING, "--root", str(self.root), "up", str(self.manifests), "--node-name", "here"]
+        environment = {**os.environ, "MOORING_SHARE_WORK": self._share_work, **(faults or {})}
         with open(self.root.parent / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **(faults or {})}
-            )
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     @property
     def is_alive(self) -> bool:

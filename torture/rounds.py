@@ -30,8 +30,8 @@ class Torture:
         self.arena = arena
         self.chance = random.Random(seed)
         self.wishes = Wishes(arena, self.chance)
-        self.tortured = Instance(arena.root, arena.manifests)
-        self.reference = Instance(arena.reference_root, arena.reference_manifests)
+        self.tortured = Instance(arena.root, arena.manifests, share_work="always")
+        self.reference = Instance(arena.reference_root, arena.reference_manifests, share_work="off")
         self.written: dict[str, str] = {}
         self.deaths = 0
         self._faults: list[Callable[[], None]] = [

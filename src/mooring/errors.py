@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
+from typing import Any
+
 
 class MooringError(Exception):
     """Base of everything mooring raises on purpose."""
@@ -9,6 +12,10 @@ class MooringError(Exception):
     def __init__(self, what: str, *, why: str, next_step: str = "") -> None:
         self.what, self.why, self.next_step = what, why, next_step
         super().__init__(f"{what}: {why}." + (f" {next_step}." if next_step else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Lets it go from one process to another as it is, whatever it takes to make one."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class Refused(MooringError):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mooring.daemon.building import Lookups, build_manager
+from mooring.daemon.building import Lookups, build_manager, make_host
 from mooring.daemon.node_facts import node_facts
 from mooring.host.interface import Host
-from mooring.host.linux import LinuxHost
 from mooring.manager.pods import PodStates
 from mooring.manager.volume_manager import VolumeManager
 from mooring.plugins.interface import Tokens
@@ -27,5 +26,5 @@ def make_manager(
     Without `tokens` volumes with a service account token are refused.
     """
     chosen = settings if settings is not None else Settings(root=root)
-    machine = host if host is not None else LinuxHost(deadline=chosen.host_call_timeout)
+    machine = host if host is not None else make_host(chosen)
     return build_manager(chosen, machine, objects, node_facts(chosen, lambda: None), states=states, tokens=tokens)

@@ -40,6 +40,12 @@ class Settings:
     )
     backoff_maximum: float = _setting(122.0, "longest pause between two tries of a failing operation")
     running_operations: int = _setting(64, "how many operations may run at once", least=1)
+    share_work: str = _setting(
+        "auto",
+        "whether a second process, of some 25 MB, shares the work on files and mounts: auto (while there is a burst"
+        " of it, and more than one processor), always or off",
+        one_of=("auto", "always", "off"),
+    )
     host_call_timeout: float = _setting(120.0, "how long a call that may hang is waited for")
     ownership_patience: float = _setting(
         30.0, "how long a walk over a volume's files takes before an event tells of it"

@@ -16,6 +16,7 @@ from mooring.csi.surroundings import CSIObjects
 from mooring.daemon.node_facts import machine_address
 from mooring.host import features
 from mooring.host.atomic_writer import data_directory_name
+from mooring.host.chores import Sharing
 from mooring.host.interface import Host
 from mooring.host.linux import LinuxHost
 from mooring.host.paths import Paths
@@ -36,6 +37,7 @@ def make_host(settings: Settings) -> LinuxHost:
         features=replace(probed, mount_events=probed.mount_events and settings.mount_events == "auto"),
         deadline=settings.host_call_timeout,
         debts_directory=Paths(settings.root).debts_dir,
+        sharing=Sharing(settings.share_work),
     )
     if "MOORING_FAULT" in os.environ or "MOORING_FAULT_LOG" in os.environ:
         from mooring.testing.fault_points import FaultPoints  # noqa: PLC0415 - only for tests of crashes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import Any
 
@@ -23,7 +24,11 @@ def clean_up(settings: Settings, timeout: float) -> dict[str, Any]:
 
 
 async def _clean_up(settings: Settings, timeout: float) -> dict[str, Any]:
-    instance = assemble(settings, make_host(settings), [])
+    with contextlib.closing(make_host(settings)) as host:
+        return await _taken_down(assemble(settings, host, []), timeout)
+
+
+async def _taken_down(instance: Instance, timeout: float) -> dict[str, Any]:
     control = InstanceControl(instance, lambda: None)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(instance.manager.run())

@@ -46,11 +46,9 @@ async def serve(settings: Settings, assembly: Assembly, *, watch: Watch | None =
     with locked(paths):
         stop = _Stop()
         service = Service(*take_notifier(os.environ))
-        try:
-            async with assembly(make_host(settings)) as instance, _listening(instance, stop.asked):
+        with contextlib.closing(service), contextlib.closing(make_host(settings)) as host:
+            async with assembly(host) as instance, _listening(instance, stop.asked):
                 await _run(instance, stop, service, watch)
-        finally:
-            service.close()
 
 
 class _Stop:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -22,13 +22,13 @@ from mooring.host.programs import ProgramResult
 from mooring.host.storage_calls import StorageCalls
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Risk(enum.Enum):
     """What a batch of host calls may cost, and so where it runs."""
 
     CHEAP = "cheap"  # a few microseconds each, on a local file system that is ours: inline on the event loop
-    WAITING = "waiting"  # as cheap, but the kernel waits for itself, as when it unmounts: one by one in a thread
     BULKY = "bulky"  # may touch many files: in a small pool
     HANGING = "hanging"  # may never return (a foreign or network file system): in a thread that can be abandoned
 
@@ -358,6 +358,20 @@ class Host(StorageCalls, HealthCalls, DurableCalls, OwnershipCalls, MountWatchCa
 
         `programs.ProgramMissing` when there is none, `Doubtful` when it was killed at the deadline.
         """
+        ...
+
+    async def do(
+        self, what: str, /, chore: Callable[Concatenate[Host, P], T], *arguments: P.args, **more: P.kwargs
+    ) -> T:
+        """What a chore returns or raises: a function of a module that makes a few short calls on local files of ours.
+
+        It is called on the event loop, or in another process while there are many: all it is given and answers with
+        must be plain values.
+        """
+        ...
+
+    def expect_chores(self, count: int) -> None:
+        """So many chores are about to come, at least: whoever shares them may prepare for it."""
         ...
 
     async def run(self, call: Callable[[], T], *, risk: Risk, what: str, at: str = "") -> T:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from mooring.host import (
     contents,
@@ -24,6 +24,7 @@ from mooring.host import (
     usage,
 )
 from mooring.host import features as kernel
+from mooring.host.chores import Chores, Sharing
 from mooring.host.features import KernelFeatures
 from mooring.host.interface import (
     CheckReport,
@@ -31,6 +32,7 @@ from mooring.host.interface import (
     FileFacts,
     FileKind,
     FileSystemUsage,
+    Host,
     MountFacts,
     NewFile,
     Risk,
@@ -49,6 +51,7 @@ from mooring.host.programs import PLACES
 from mooring.host.threads import Threads
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a fifo without a writer must not block
 _HANDLE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -76,6 +79,7 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
         pool_size: int = 4,
         search_path: str = PLACES,
         debts_directory: str | None = None,
+        sharing: Sharing = Sharing.AUTO,
     ) -> None:
         LinuxStorageCalls.__init__(self, search_path)
         LinuxHealthCalls.__init__(self, debts_directory)
@@ -84,6 +88,7 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
         self.threads = Threads(pool_size=pool_size, deadline=deadline)
         self._mounts = Mounts(self.features)
         self._umask = _process_umask()
+        self.chores = Chores(self, sharing)
 
     # -- looking -------------------------------------------------------------------------------------------------
     def look(self, path: str) -> FileFacts | None:
@@ -289,13 +294,26 @@ class LinuxHost(LinuxStorageCalls, LinuxHealthCalls, LinuxOwnershipCalls):
         removal.remove_tree(path, self.features)
 
     # -- running -------------------------------------------------------------------------------------------------
+    async def do(
+        self, what: str, /, chore: Callable[Concatenate[Host, P], T], *arguments: P.args, **more: P.kwargs
+    ) -> T:
+        answer = self.chores.take((chore, arguments, more))
+        if answer is None:
+            return chore(self, *arguments, **more)
+        result: T = await answer
+        return result
+
+    def expect_chores(self, count: int) -> None:
+        self.chores.expect(count)
+
     async def run(self, call: Callable[[], T], *, risk: Risk, what: str, at: str = "") -> T:
         if risk is Risk.CHEAP:
             return call()
         return await self.threads.run(call, risk=risk, what=what, at=at)
 
     def close(self) -> None:
-        """Give back the descriptor that watches the mount table."""
+        """Give back the descriptor that watches the mount table, and end the process that shares work."""
+        self.chores.close()
         self._mounts.close()
 
     def _open_directories(self, handles: dict[str, int], path: str) -> None:

@@ -15,18 +15,16 @@ from typing import TypeVar
 
 from mooring.host.hanging_calls import HangingCalls, tell
 from mooring.host.interface import Risk
-from mooring.host.waiting_calls import WaitingCalls
 
 T = TypeVar("T")
 Job = Callable[[], None]
 
 
 class Threads:
-    """A small pool for bulky work, a thread for work that waits, and one thread each for work that may hang."""
+    """A small pool for bulky work, and one thread each for work that may hang."""
 
     def __init__(self, *, pool_size: int = 4, deadline: float = 120.0) -> None:
         self.hanging = HangingCalls(deadline=deadline)
-        self._waiting_calls = WaitingCalls()
         self._pool_size = pool_size
         self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._workers = 0
@@ -37,8 +35,6 @@ class Threads:
         match risk:
             case Risk.CHEAP:
                 return call()
-            case Risk.WAITING:
-                return await self._waiting_calls.run(call)
             case Risk.BULKY:
                 return await self._run_in_pool(call)
             case Risk.HANGING:

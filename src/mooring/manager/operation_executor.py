@@ -23,6 +23,7 @@ from mooring.world.operations import (
     Unmount,
     Unstage,
     kind_of,
+    pod_of,
 )
 from mooring.world.outcomes import Outcome
 from mooring.world.presence import Result
@@ -56,6 +57,8 @@ class OperationExecutor:
             log.exception("operation %s ended with a surprise", kind_of(operation))
             why = f"mooring has a bug here: {type(error).__name__}: {error}"
             return Outcome(result=Result.UNKNOWN, what=f"{kind_of(operation)} broke off", why=why)
+        finally:  # from here on the world knows
+            self._context.pods_made.discard(pod_of(operation))
 
     def _call(self, operation: Operation) -> Awaitable[Outcome]:
         match operation:

@@ -76,7 +76,9 @@ class Reconstruction:
     def run(self) -> list[Leftover]:
         """Put all that is found into the actual state of the world; returns what could not be made sense of."""
         leftovers: list[Leftover] = []
-        for uid in _names(self._host, self._paths.pods_dir):
+        pods = _names(self._host, self._paths.pods_dir)
+        self._host.expect_chores(len(pods))  # whatever becomes of them
+        for uid in pods:
             pod = PodUid(uid)
             facts = self._host.look(self._paths.pod_dir(uid))
             if facts is None or facts.kind is not FileKind.DIRECTORY:

@@ -7,11 +7,13 @@ sees to that).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
 
 from mooring.errors import Refused
 from mooring.host.atomic_writer import DATA_LINK, write_payload
-from mooring.host.interface import Risk
+from mooring.host.interface import Host
 from mooring.host.mount_limits import MountTableFull
 from mooring.host.ownership_calls import Ownership
 from mooring.kube.objects.volumes import EmptyDirVolumeSource
@@ -74,61 +76,79 @@ class ContentMounter:
             if not request.refresh and not request.reconstructed:
                 await self.tear_down(request.uid, request.spec)  # of an earlier try in doubt: a refusal leaves nothing
             raise
-        await self._host.run(
-            lambda: self._write(request, path, content.files), risk=Risk.CHEAP, what=f"write the files of {path}"
-        )
+        await self._host.do(f"write the files of {path}", fill, self._filling(request, path, content.files))
         return content.look_again_after
 
-    def _write(self, request: Setup, path: str, payload: Payload) -> None:
-        nested = nested_directories(request.pod, request.spec.name)
-        try:
-            self._fill(request, path, payload, nested)
-        except (OSError, Refused) as error:
-            if request.refresh or request.reconstructed:
-                raise  # what the pod sees stays as it is
-            # Only a teardown that worked makes this a refusal; if it fails too, the doubt is real.
-            empty_dir.dismantle(self._host, path, self._ready(request.uid, request.spec))
-            if isinstance(error, Refused):
-                raise
-            raise Refused(
-                f"cannot set up volume {request.spec.name!r}",
-                why=f"{error.strerror or error} at {error.filename or path}",
-                next_step=error.next_step if isinstance(error, MountTableFull) else _MAKE_ROOM,
-            ) from error
-
-    def _fill(self, request: Setup, path: str, payload: Payload, nested: list[str]) -> None:
-        group = request.fs_group
-        wanted = empty_dir.Directory(
+    def _filling(self, request: Setup, path: str, payload: Payload) -> Filling:
+        directory = empty_dir.Directory(
             path=path,
             ready=self._ready(request.uid, request.spec),
             memory=self._memory,
             size=empty_dir.memory_size(request.pod, _PLAIN, self._context.node()) if self._memory else None,
-            fs_group=group,
+            fs_group=request.fs_group,
             untrusted=f"{path}/{DATA_LINK}",
         )
-        is_new = empty_dir.prepare(self._host, wanted)
-        for directory in nested:
-            self._host.make_directories(f"{path}/{directory}", 0o755)
-        write_payload(
-            self._host,
-            path,
-            payload,
-            stamp=self._context.data_directory,
-            # The whole volume, not just the new files: links and nested mount points belong to the group as well.
-            set_ownership=None if group is None else lambda _: empty_dir.own(self._host, path, read_only(group)),
-            hidden={directory.partition("/")[0] for directory in nested},
-            is_empty=is_new and not nested,
+        return Filling(
+            volume=request.spec.name,
+            directory=directory,
+            files=payload,
+            nested=nested_directories(request.pod, request.spec.name),
+            stamp=self._context.data_directory(),
+            is_seen=request.refresh or request.reconstructed,
         )
 
     async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
         path = self.path(uid, spec)
-        await self._host.run(
-            lambda: empty_dir.dismantle(self._host, path, self._ready(uid, spec)),
-            risk=Risk.WAITING if self._memory else Risk.CHEAP,
-            what=f"remove {path}",
-        )
+        await self._host.do(f"remove {path}", empty_dir.dismantle, path, self._ready(uid, spec))
         if self._torn_down is not None:
             self._torn_down(uid)
+
+
+class Filling(msgspec.Struct, frozen=True, kw_only=True):
+    """What it takes to fill a volume, as plain values."""
+
+    volume: str  # its name in the pod
+    directory: empty_dir.Directory
+    files: Payload
+    nested: Sequence[str]  # directories in it that other volumes are mounted on
+    stamp: str  # the name of a data directory, should one be needed
+    is_seen: bool  # by containers, perhaps: then a failure changes nothing
+
+
+def fill(host: Host, wanted: Filling) -> None:
+    """Let a volume show just the files that it should. A failure leaves what containers see, or else nothing."""
+    try:
+        _fill(host, wanted)
+    except (OSError, Refused) as error:
+        if wanted.is_seen:
+            raise
+        # Only a teardown that worked makes this a refusal; if it fails too, the doubt is real.
+        directory = wanted.directory
+        empty_dir.dismantle(host, directory.path, directory.ready)
+        if isinstance(error, Refused):
+            raise
+        raise Refused(
+            f"cannot set up volume {wanted.volume!r}",
+            why=f"{error.strerror or error} at {error.filename or directory.path}",
+            next_step=error.next_step if isinstance(error, MountTableFull) else _MAKE_ROOM,
+        ) from error
+
+
+def _fill(host: Host, wanted: Filling) -> None:
+    path, group = wanted.directory.path, wanted.directory.fs_group
+    is_new = empty_dir.prepare(host, wanted.directory)
+    for directory in wanted.nested:
+        host.make_directories(f"{path}/{directory}", 0o755)
+    write_payload(
+        host,
+        path,
+        wanted.files,
+        stamp=lambda: wanted.stamp,
+        # The whole volume, not just the new files: links and nested mount points belong to the group as well.
+        set_ownership=None if group is None else lambda _: empty_dir.own(host, path, read_only(group)),
+        hidden={directory.partition("/")[0] for directory in wanted.nested},
+        is_empty=is_new and not wanted.nested,
+    )
 
 
 def read_only(gid: int) -> Ownership:

@@ -126,6 +126,15 @@ def _is_ready(host: Host, wanted: Directory, marked: FileFacts) -> bool:
     return host.look(wanted.path) is not None
 
 
+def dismantle_little(host: Host, path: str, ready: str) -> bool:
+    """Whether it was a few pages of memory, and is gone. One that was found does not tell its medium."""
+    there = host.mount_at(path)
+    if there is None or there.fs_type != "tmpfs" or host.file_system_usage(path).used > _LITTLE_MEMORY:
+        return False
+    dismantle(host, path, ready, may_have_quota=True)
+    return True
+
+
 def dismantle(host: Host, path: str, ready: str, *, may_have_quota: bool = False) -> None:
     """Take the directory and all its content away; what is gone already is fine.
 
@@ -236,13 +245,11 @@ class EmptyDirMounter:
 
     async def set_up(self, request: Setup) -> None:
         wanted = self._wanted(request)
-        # With a group the content is walked, and a pod's directory may hold a lot of it after a restart.
-        risk = Risk.CHEAP if wanted.fs_group is None else Risk.BULKY
         what = f"set up emptyDir {wanted.path}"
-        await self._host.run(lambda: self._prepare(request, wanted), risk=risk, what=what)
-
-    def _prepare(self, request: Setup, wanted: Directory) -> None:
-        prepare(self._host, wanted)
+        if wanted.fs_group is None:
+            await self._host.do(what, prepare, wanted)
+        else:  # the content is walked, and a pod's directory may hold a lot of it after a restart
+            await self._host.run(lambda: prepare(self._host, wanted), risk=Risk.BULKY, what=what)
         mode = self._context.project_quotas
         # Whoever owns a file may move it to another project, except inside a user namespace.
         if mode != OFF and request.size_limit and not wanted.is_mounted and request.pod.spec.host_users is False:
@@ -272,18 +279,10 @@ class EmptyDirMounter:
     async def tear_down(self, uid: PodUid, spec: VolumeSpec) -> None:
         path, ready = self.path(uid, spec), self._paths.pod_plugin_dir(uid, NAME, spec.name)
         what = f"remove emptyDir {path}"
-        if not await self._host.run(lambda: self._dismantle_memory(path, ready), risk=Risk.WAITING, what=what):
+        if not await self._host.do(what, dismantle_little, path, ready):
             await self._host.run(
                 lambda: dismantle(self._host, path, ready, may_have_quota=True), risk=Risk.BULKY, what=what
             )
-
-    def _dismantle_memory(self, path: str, ready: str) -> bool:
-        """Whether it was a few pages of memory, and is gone. One that was found does not tell its medium."""
-        there = self._host.mount_at(path)
-        if there is None or there.fs_type != "tmpfs" or self._host.file_system_usage(path).used > _LITTLE_MEMORY:
-            return False
-        dismantle(self._host, path, ready, may_have_quota=True)
-        return True
 
     async def resize(self, uid: PodUid, spec: VolumeSpec, size: int) -> None:
         """Give a memory-backed volume another size while it is used."""

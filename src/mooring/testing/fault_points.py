@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mooring.errors import InvalidInput
+from mooring.host.chores import Sharing
 from mooring.host.linux import LinuxHost
 
 FAULT, FAULT_LOG = "MOORING_FAULT", "MOORING_FAULT_LOG"
@@ -56,6 +57,7 @@ class FaultPoints:
 
     def watch(self, host: LinuxHost) -> LinuxHost:
         """Let every changing call of a host pass its points."""
+        host.chores.sharing = Sharing.OFF  # another process would pass them without being watched
         for name in CALLS:
             setattr(host, name, self._passing(name, getattr(host, name)))
         return host

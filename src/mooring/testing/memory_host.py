@@ -7,9 +7,10 @@ after and in the middle of every call (`before_call`, `after_call`, `between_ste
 from __future__ import annotations
 
 import errno
+import pickle
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from mooring.host import mount_options
 from mooring.host.interface import (
@@ -18,6 +19,7 @@ from mooring.host.interface import (
     FileFacts,
     FileKind,
     FileSystemUsage,
+    Host,
     MountFacts,
     NewFile,
     Risk,
@@ -35,6 +37,7 @@ from mooring.testing.memory_ownership import MemoryOwnershipCalls
 from mooring.testing.memory_tree import described, facts_of, failure, resolve, resolve_beneath, topmost
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Scheduler(Protocol):
@@ -302,6 +305,16 @@ class MemoryHost(MemoryDurableCalls, MemoryHealthCalls, MemoryOwnershipCalls, Me
         self._after("remove_tree", path)
 
     # -- running -------------------------------------------------------------------------------------------------
+    async def do(
+        self, what: str, /, chore: Callable[Concatenate[Host, P], T], *arguments: P.args, **more: P.kwargs
+    ) -> T:
+        if "<locals>" not in chore.__qualname__:  # else a bug is planted
+            pickle.dumps((chore, arguments, more))  # it might be called in another process
+        return await self.run(lambda: chore(self, *arguments, **more), risk=Risk.CHEAP, what=what)
+
+    def expect_chores(self, count: int) -> None:
+        return None
+
     async def run(self, call: Callable[[], T], *, risk: Risk, what: str, at: str = "") -> T:
         if self.scheduler is not None:
             return await self.scheduler(call, risk, what)

@@ -18,7 +18,7 @@ from mooring.plugins.manager import VolumePluginManager
 from mooring.world.actual import ActualStateOfWorld, ActualVolume
 from mooring.world.changes import Listener
 from mooring.world.desired import DesiredStateOfWorld, DesiredVolume
-from mooring.world.names import VolumeName
+from mooring.world.names import PodUid, VolumeName
 from mooring.world.operations import Mount, Stage, VolumeOperation, kind_of, pod_of
 from mooring.world.spec import VolumeSpec
 
@@ -41,6 +41,7 @@ class OperationContext:
     tell: Listener
     told_device: Callable[[VolumeName], str] = lambda name: ""  # by whoever attaches to this node, if others do
     growth_failures: set[VolumeName] = field(default_factory=set)  # volumes whose growth was refused before
+    pods_made: set[PodUid] = field(default_factory=set)  # their directories, by operations under way
     sub_path_locks: PodLocks = field(default_factory=PodLocks)
 
     async def note(

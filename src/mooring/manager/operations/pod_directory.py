@@ -13,13 +13,16 @@ from mooring.world.presence import Result
 
 
 async def make_pod_directories(context: OperationContext, pod: PodUid) -> None:
-    """Make what every volume of a pod lies in, closed to others as a kubelet's are."""
+    """Make what every volume of a pod lies in, closed to others as a kubelet's are, unless somebody just did."""
+    if pod in context.pods_made:
+        return
 
     def make() -> None:
         context.host.make_directories(context.paths.pod_volumes_dir(pod), 0o750)
         context.host.make_directories(context.paths.pod_plugins_dir(pod), 0o750)
 
     await context.host.run(make, risk=Risk.CHEAP, what=f"make the directories of pod {pod}")
+    context.pods_made.add(pod)
 
 
 async def make(context: OperationContext, operation: MakePodDirectory) -> Outcome:
@@ -32,11 +35,8 @@ async def remove(context: OperationContext, operation: RemovePodDirectory) -> Ou
         # The pod came back while the operation waited for its turn to run.
         raise NotYet("nothing to remove", why="the pod wants volumes again")
     await _unmount_sub_paths(context, operation.pod)
-    await context.host.run(
-        lambda: orphans.remove_pod_directory(context.host, context.paths, operation.pod),
-        risk=Risk.CHEAP,
-        what=f"remove the directory of pod {operation.pod}",
-    )
+    what = f"remove the directory of pod {operation.pod}"
+    await context.host.do(what, orphans.remove_pod_directory, context.paths, operation.pod)
     return Outcome(result=Result.DONE)
 
 
