@@ -31,6 +31,10 @@ def size(host: Host, data: bytes) -> tuple[int, int]:
     return len(data), os.getpid()
 
 
+def ramble(host: Host) -> str:
+    return "on and on " * 100_000
+
+
 def rest(host: Host, seconds: float) -> int:
     time.sleep(seconds)
     return os.getpid()

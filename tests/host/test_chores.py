@@ -130,6 +130,22 @@ async def test_what_cannot_be_sent_or_found_there_is_done_here(
     assert await begun(host) == host.chores.process
 
 
+async def test_an_answer_that_cannot_be_read_ends_the_sharing_and_nobody_waits_for_ever(host: LinuxHost) -> None:
+    await begun(host)
+    with pytest.raises(Doubtful):
+        await host.do("ramble", chores.ramble)
+    assert host.chores.process is None
+    assert await host.do("rest", chores.rest, 0.0) == HERE
+
+
+async def test_what_the_kernel_takes_no_message_for_is_done_here(
+    host: LinuxHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begun(host)
+    monkeypatch.setattr(sharing, "LONGEST", 1 << 30)
+    assert await host.do("size", chores.size, bytes(1 << 20)) == (1 << 20, HERE)
+
+
 async def test_chores_of_a_process_that_is_killed_are_in_doubt_and_another_one_follows(host: LinuxHost) -> None:
     first = await begun(host)
     under_way = [asyncio.ensure_future(host.do("rest", chores.rest, 30.0)) for _ in range(3)]

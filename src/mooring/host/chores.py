@@ -158,10 +158,10 @@ class _Process:
             if message is not None and len(message) <= LONGEST:
                 self._socket.send(message)
                 return
-        except BlockingIOError:
-            pass
-        except OSError:
+        except ConnectionError:
             return  # it has ended, which is heard next
+        except OSError as error:  # it has more to do than we thought, or the kernel's limit is a lower one
+            log.debug("chores are not handed over: %s", error)
         for number in numbers:
             self._settle(number, None)
 
@@ -176,12 +176,20 @@ class _Process:
         if not message:
             self.end(self._lost())
         elif self._ready:
-            for number, told in pickle.loads(message):
-                self._settle(number, told)
+            self._understand(message)
         elif message == self._surroundings:
             self._ready = True
         else:
             self.end("its surroundings are not those of this process")
+
+    def _understand(self, message: bytes) -> None:
+        try:
+            answers = pickle.loads(message)
+        except Exception as error:  # it was cut, or means nothing here
+            self.end(f"its answers cannot be read: {error!r}")
+            return
+        for number, told in answers:
+            self._settle(number, told)
 
     def _settle(self, number: int, told: Answer | None) -> None:
         """Pass an answer on. None: the chore was not begun, and is done here."""
