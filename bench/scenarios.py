@@ -14,6 +14,7 @@ from bench.programs import Figures, run, watched
 
 MOORING, KUBELET, C, PYTHON, DRIVER = "mooring", "kubelet", "C", "Python", "driver"
 PODS = 1000
+SINGLES = 12  # pods that come and go one after the other
 IDLE_WINDOW = 61.0
 """Seconds: mooring's full resync, once a minute, is among them."""
 
@@ -151,21 +152,28 @@ def of_four(name: str, pods: int, c: CFloor | None, theirs: Side | None = None) 
 
 def against_the_floor(c: CFloor | None) -> list[Scenario]:
     """What `make bench-quick` measures."""
-    every = (("single", 40), ("bulk", 25), ("bulk", PODS), ("restart", PODS), ("refresh", 250))
+    every = (
+        ("single", SINGLES),
+        ("bulk", FLEETS[0]),
+        ("bulk", PODS),
+        ("restart", PODS),
+        ("orphans", PODS),
+        ("refresh", 250),
+    )
     return [of_four(name, pods, c) for name, pods in every]
 
 
 def against_the_kubelet(c: CFloor | None) -> list[Scenario]:
     """What `make bench` measures, in the order of a round."""
     fours = (
-        ("single", 12, kubelet.single),
+        ("single", SINGLES, kubelet.single),
         *(("bulk", pods, kubelet.bulk) for pods in FLEETS),
         ("restart", PODS, kubelet.restart),
         ("orphans", PODS, kubelet.orphans),
         ("refresh", 250, kubelet.refresh),
         ("refresh", 1, kubelet.refresh),
     )
-    with_driver = (("csi_single", 12, kubelet.csi_single), ("csi_bulk", 100, kubelet.csi_bulk))
+    with_driver = (("csi_single", SINGLES, kubelet.csi_single), ("csi_bulk", 100, kubelet.csi_bulk))
     walks = {MOORING: _fs_group, KUBELET: noted(kubelet.fs_group, 0), **({C: c.fs_group} if c is not None else {})}
     return [
         *(of_four(name, pods, c, theirs) for name, pods, theirs in fours),

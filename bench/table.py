@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.rows import Goal, Row
-from bench.scenarios import DRIVER, PODS, PYTHON
+from bench.scenarios import DRIVER, PODS, PYTHON, SINGLES
 
 TIMERS, WORK = "timers", "work"
 VOLUMES = 4 * PODS
@@ -13,7 +13,7 @@ KUBELET_AT_100_CSI = 1.20
 ONE_POD = (
     Row(
         says="one pod of 4 volumes: ready, as its waiter sees it",
-        scenario="single 12",
+        scenario=f"single {SINGLES}",
         figure="wait",
         unit="ms",
         won_over=TIMERS,
@@ -25,7 +25,7 @@ ONE_POD = (
     ),
     Row(
         says="the same: ready in fact",
-        scenario="single 12",
+        scenario=f"single {SINGLES}",
         figure="ready",
         unit="ms",
         won_over=TIMERS,
@@ -34,7 +34,7 @@ ONE_POD = (
     ),
     Row(
         says="one pod with a CSI volume: ready, as its waiter sees it",
-        scenario="csi_single 12",
+        scenario=f"csi_single {SINGLES}",
         figure="wait",
         unit="ms",
         floor=DRIVER,
@@ -46,7 +46,7 @@ ONE_POD = (
     ),
     Row(
         says="one pod of 4 volumes: unmounted, as its waiter sees it",
-        scenario="single 12",
+        scenario=f"single {SINGLES}",
         figure="gone",
         unit="ms",
         won_over=TIMERS,
@@ -57,7 +57,7 @@ ONE_POD = (
     ),
     Row(
         says="the same: unmounted in fact",
-        scenario="single 12",
+        scenario=f"single {SINGLES}",
         figure="unmounted",
         unit="ms",
         won_over=TIMERS,
