@@ -205,7 +205,7 @@ class _Process:
     # -- ending ----------------------------------------------------------------------------------------------------
     def _look(self) -> None:
         """End what has had nothing to do for a while."""
-        if self._used or self._asked:
+        if self._used or self._asked or not self._ready:
             self._used = False
             self._timer = self._loop.call_later(_PATIENCE, self._look)
         else:

@@ -49,6 +49,14 @@ def second_process(pid: int) -> int | None:
     return int(children[0]) if children else None
 
 
+def begun(daemon: Daemon) -> int:
+    """The second process of a daemon that has just been started."""
+    daemon.until(lambda: second_process(daemon.pid) is not None)
+    found = second_process(daemon.pid)
+    assert found is not None
+    return found
+
+
 def runs(process: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
@@ -61,8 +69,12 @@ def test_sharing_makes_no_difference(daemon: Daemon, monkeypatch: pytest.MonkeyP
     for share_work in ("off", "always"):
         monkeypatch.setenv("MOORING_SHARE_WORK", share_work)
         names = write_pods(daemon)
-        daemon.up(*names)
-        assert (second_process(daemon.pid) is None) is (share_work == "off")
+        daemon.done("up", daemon.manifests, "--detach", "--node-name", "here")
+        if share_work == "always":
+            begun(daemon)
+        daemon.mounted(*names)
+        if share_work == "off":
+            assert second_process(daemon.pid) is None
         mounted = tree(daemon)
         write_pods(daemon, "2")
         config = daemon.path("web-7/config") / "key"
@@ -83,9 +95,8 @@ def test_a_daemon_that_is_killed_with_its_second_process_finds_everything_again(
     monkeypatch.setenv("MOORING_SHARE_WORK", "always")
     names = write_pods(daemon)
     daemon.done("up", daemon.manifests, "--detach", "--node-name", "here")
+    second = begun(daemon)
     daemon.until(lambda: len(daemon.mounts()) > PODS // 2)
-    second = second_process(daemon.pid)
-    assert second is not None
     daemon.end(signal.SIGKILL)
     daemon.until(lambda: not runs(second))
     before = daemon.mounts()
@@ -99,9 +110,6 @@ def test_a_second_process_that_is_killed_costs_a_moment(daemon: Daemon, monkeypa
     monkeypatch.setenv("MOORING_SHARE_WORK", "always")
     names = write_pods(daemon)
     daemon.done("up", daemon.manifests, "--detach", "--node-name", "here")
-    daemon.until(lambda: len(daemon.mounts()) > PODS // 4)
-    second = second_process(daemon.pid)
-    assert second is not None
-    os.kill(second, signal.SIGKILL)
+    os.kill(begun(daemon), signal.SIGKILL)
     daemon.mounted(*names)
     assert len(daemon.mounts()) == 3 * PODS
