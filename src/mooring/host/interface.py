@@ -1,8 +1,8 @@
 """The `Host` protocol: everything mooring ever does to a machine, as small calls that can be replayed in memory.
 
 A host's calls are plain and blocking; each is one step that either happened or did not (or raises OSError half
-way, with the same errno as Linux). Plugins never call them on the event loop directly when they may take long:
-they hand a function to `run`, saying what the calls risk.
+way, with the same errno as Linux). Plugins do not call them on the event loop directly: they hand a function of a
+module to `do` where the calls are short and about files of ours, else any function to `run`, saying what it risks.
 """
 
 from __future__ import annotations
