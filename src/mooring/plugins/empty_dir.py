@@ -253,7 +253,10 @@ class EmptyDirMounter:
         mode = self._context.project_quotas
         # Whoever owns a file may move it to another project, except inside a user namespace.
         if mode != OFF and request.size_limit and not wanted.is_mounted and request.pod.spec.host_users is False:
-            apply_quota(self._host, wanted.path, request.size_limit, mode)
+            limit = request.size_limit
+            await self._host.run(
+                lambda: apply_quota(self._host, wanted.path, limit, mode), risk=Risk.BULKY, what=f"limit {wanted.path}"
+            )
 
     def _wanted(self, request: Setup) -> Directory:
         source = _source(request.spec)
