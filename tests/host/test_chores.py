@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from mooring.host import chores as sharing
 from mooring.host.chores import Sharing
 from mooring.host.interface import Host
 from mooring.host.linux import LinuxHost
+from mooring.testing.memory_host import MemoryHost
 
 HERE = os.getpid()
 
@@ -179,6 +181,7 @@ import asyncio, os, signal, sys
 from tests.host import chores_for_tests as chores
 from mooring.host.chores import Sharing
 from mooring.host.linux import LinuxHost
+from mooring.testing.memory_host import MemoryHost
 
 async def main():
     host = LinuxHost(sharing=Sharing.ALWAYS)
@@ -199,3 +202,10 @@ def test_the_process_dies_with_the_one_that_started_it() -> None:
     process = Path("/proc", ended.stdout.decode().strip())
     while process.exists() and "\nState:\tZ" not in (process / "status").read_text():
         time.sleep(0.01)
+
+
+async def test_a_machine_in_memory_refuses_what_could_not_be_done_in_another_process() -> None:
+    host = MemoryHost()
+    await host.do("make", chores.whose, "/made")
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        await host.do("make", lambda _: None)
