@@ -16,7 +16,7 @@ help:
 	@echo "make cluster      a Kubernetes control plane on the loopback, until Ctrl-C; NODES=\"a b\" adds nodes' kubeconfigs"
 	@echo "make compare      the real kubelet and mooring on some 300 manifests: trees, mounts and causes (under a minute)"
 	@echo "make torture      kill the daemon hundreds of times on real mounts, and compare (about 15 minutes)"
-	@echo "make bench        measure against the kubelet's volume manager and against bare system calls (about 25 minutes)"
+	@echo "make bench        measure against the kubelet's volume manager and against bare system calls (about a quarter of an hour)"
 	@echo "make bench-quick  measure against the same system calls in a plain loop (under two minutes)"
 	@echo "make docs         write the generated parts of docs/ again"
 	@echo "make wheel        build a wheel into dist/"

@@ -108,8 +108,9 @@ MANY_PODS = (
         won_over=WORK,
         accepted=Goal(most=0.60),
         aim=Goal(most=0.52),
-        explains="As a share of the whole time. mooring finishes pods in the order they came, so half of them are "
-        "ready at half time; the kubelet begins with all at once, and finishes all in the end.",
+        explains="As a share of the whole time. mooring finishes pods in the order they came, so about half of them "
+        "are ready at half time: a little less, for the process that shares the work joins when the burst has "
+        "begun; the kubelet begins with all at once, and finishes all in the end.",
     ),
     Row(
         says=f"cost of one of {VOLUMES:,} volumes, over that of one of 100",
